@@ -1,0 +1,69 @@
+#include "attention/attention.h"
+
+#include <algorithm>
+#include <complex>
+
+namespace headloom {
+namespace {
+
+/// Appends the new rows to the cache and returns views of everything it then holds.
+template <class T>
+SplitHeads<const T> through_cache(const KvCache<T>& cache, const SplitHeads<T>& fresh) {
+  const std::int64_t seq = fresh.k.seq, total = cache.length + seq;
+  if (total > cache.k.seq) {
+    fail("attention: {} positions do not fit into a cache of {}", total, cache.k.seq);
+  }
+  const std::int64_t width = fresh.k.heads * fresh.k.head_dim;
+  for (std::int64_t b = 0; b < fresh.k.batch; ++b) {
+    for (std::int64_t t = 0; t < seq; ++t) {
+      std::copy_n(fresh.k.at(b, t, 0), width, cache.k.at(b, cache.length + t, 0));
+      std::copy_n(fresh.v.at(b, t, 0), width, cache.v.at(b, cache.length + t, 0));
+    }
+  }
+  SplitHeads<const T> all{fresh.q, cache.k, cache.v};
+  all.k.seq = all.v.seq = total;
+  return all;
+}
+
+}  // namespace
+
+template <class T>
+void attention_forward(const Ops<T>& ops, const AttentionForward<T>& a) {
+  project_forward(ops, {a.x, a.weights.qkv, a.weights.qkv_bias, a.qkv});
+  const SplitHeads<T> fresh = split_heads(a.qkv, a.batch, a.layout);
+  const SplitHeads<const T> s =
+      a.cache ? through_cache(a.cache, fresh) : SplitHeads<const T>{fresh.q, fresh.k, fresh.v};
+  const Heads<T> out = concat_heads(a.heads, a.batch, a.layout.heads, a.layout.head_dim);
+  ops.attend_forward({s.q, s.k, s.v, out, a.lse});
+  mix_forward(ops, {a.heads, a.weights.out, a.weights.out_bias, a.y});
+}
+
+template <class T>
+void attention_backward(const Ops<T>& ops, const AttentionBackward<T>& a) {
+  mix_backward(ops, {a.heads, a.weights.out, a.dy, a.dheads, a.dweights.out, a.dweights.out_bias});
+  const auto concat = [&](auto rows) {
+    return concat_heads(rows, a.batch, a.layout.heads, a.layout.head_dim);
+  };
+  const SplitHeads<const T> s = split_heads(a.qkv, a.batch, a.layout);
+  const SplitHeads<T> ds = split_heads(a.dqkv, a.batch, a.layout);
+  ops.attend_backward({.q = s.q,
+                       .k = s.k,
+                       .v = s.v,
+                       .out = concat(a.heads),
+                       .dout = concat(Matrix<const T>(a.dheads)),
+                       .lse = a.lse,
+                       .dq = ds.q,
+                       .dk = ds.k,
+                       .dv = ds.v});
+  project_backward(ops, {a.x, a.weights.qkv, a.dqkv, a.dx, a.dweights.qkv, a.dweights.qkv_bias});
+}
+
+#define HEADLOOM_INSTANTIATE(T)                                                  \
+  template void attention_forward<T>(const Ops<T>&, const AttentionForward<T>&); \
+  template void attention_backward<T>(const Ops<T>&, const AttentionBackward<T>&);
+HEADLOOM_INSTANTIATE(float)
+HEADLOOM_INSTANTIATE(double)
+HEADLOOM_INSTANTIATE(std::complex<double>)
+#undef HEADLOOM_INSTANTIATE
+
+}  // namespace headloom

@@ -1,0 +1,72 @@
+#pragma once
+
+#include "attention/concat.h"
+#include "attention/mix.h"
+#include "attention/project.h"
+#include "attention/split.h"
+
+/// Multi-head attention as its five steps: project, split, attend, concat, mix.
+namespace headloom {
+
+/// Keys and values of the positions seen so far, for decoding. Shapes: [B, capacity, KVH, HS] each.
+template <class T>
+struct KvCache {
+  Heads<T> k;
+  Heads<T> v;
+  std::int64_t length = 0;  ///< positions already in the cache; forward writes the next ones
+
+  explicit operator bool() const { return k.data != nullptr; }
+};
+
+/// Weights of one attention layer, or their gradients. Biases are null where there are none.
+/// Shapes: qkv [C, fused_width]; qkv_bias [fused_width]; out [NH*HS, C]; out_bias [C].
+template <class T>
+struct AttentionWeights {
+  Matrix<T> qkv;
+  T* qkv_bias = nullptr;
+  Matrix<T> out;
+  T* out_bias = nullptr;
+};
+
+/// Attention over B sequences of T positions.
+///
+/// Shapes: x, y [B*T,C]; qkv [B*T, fused_width]; heads [B*T, NH*HS]; lse [B,NH,T].
+/// Writes: qkv, heads, lse, y (=); the first three are what backward reads. With a cache, the new
+/// keys and values are appended to it and the queries attend to all of it.
+template <class T>
+struct AttentionForward {
+  HeadLayout layout;
+  std::int64_t batch = 0;
+  Matrix<const T> x;
+  AttentionWeights<const T> weights;
+  Matrix<T> qkv;
+  Matrix<T> heads;
+  T* lse = nullptr;
+  Matrix<T> y;
+  KvCache<T> cache;
+};
+
+/// Gradients of AttentionForward without a cache.
+/// Writes: dheads, dqkv, dx (=); dweights (+=).
+template <class T>
+struct AttentionBackward {
+  HeadLayout layout;
+  std::int64_t batch = 0;
+  Matrix<const T> x;
+  AttentionWeights<const T> weights;
+  Matrix<const T> qkv;
+  Matrix<const T> heads;
+  const T* lse = nullptr;
+  Matrix<const T> dy;
+  Matrix<T> dheads;
+  Matrix<T> dqkv;
+  Matrix<T> dx;
+  AttentionWeights<T> dweights;
+};
+
+template <class T>
+void attention_forward(const Ops<T>& ops, const AttentionForward<T>& a);
+template <class T>
+void attention_backward(const Ops<T>& ops, const AttentionBackward<T>& a);
+
+}  // namespace headloom

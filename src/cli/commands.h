@@ -1,0 +1,15 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace headloom {
+
+/// Each adds one subcommand, whose callback runs it. Training keeps the command line with the run,
+/// and may end with an exit code of its own (stopped by a signal).
+void add_train_command(CLI::App& app, const std::string& command_line, int* exit_code);
+void add_sample_command(CLI::App& app);
+void add_params_command(CLI::App& app);
+void add_corpus_command(CLI::App& app);
+
+}  // namespace headloom

@@ -1,0 +1,56 @@
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "base/files.h"
+#include "base/progress.h"
+#include "cli/commands.h"
+#include "model/parameters.h"
+#include "train/config.h"
+
+namespace headloom {
+namespace {
+
+/// A preset's name, a config file, or a run's folder.
+ModelConfig find_model(const std::string& name) {
+  namespace fs = std::filesystem;
+  if (fs::is_directory(name)) return read_run_config(fs::path(name) / "config.toml").model;
+  if (fs::is_regular_file(name)) return read_run_config(name).model;
+  return preset(name);
+}
+
+void print_parameters(const std::string& name) {
+  const ModelConfig config = find_model(name);
+  config.validate();
+  const ParameterLayout layout(config);
+  const std::int64_t total = layout.count();
+  fmt::print("{}: d_model {}, {} heads of {}, {} layers, context {}, vocabulary {}\n\n", name,
+             config.d_model, fmt::join(config.n_heads, ","), config.head_layout(0).head_dim,
+             config.n_layers, config.context, format_count(config.vocab_size));
+  fmt::print("{:<16}{:>16}{:>16}{:>9}\n", "group", "per layer", "parameters", "share");
+  for (int i = 0; i < static_cast<int>(std::size(EnumNames<ParameterGroup>::kNames)); ++i) {
+    const auto group = static_cast<ParameterGroup>(i);
+    const std::int64_t count = layout.count(group);
+    if (count == 0) continue;
+    const bool in_layers = group == ParameterGroup::kAttention || group == ParameterGroup::kMlp;
+    const bool even = in_layers && count % config.n_layers == 0;
+    fmt::print("{:<16}{:>16}{:>16}{:>8.1f}%\n", enum_name(group),
+               even ? format_count(count / config.n_layers) : "", format_count(count),
+               100.0 * static_cast<double>(count) / static_cast<double>(total));
+  }
+  fmt::print("{:<16}{:>16}{:>16}{:>8.1f}%\n", "total", "", format_count(total), 100.0);
+}
+
+}  // namespace
+
+void add_params_command(CLI::App& app) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("params",
+                                         "Show where a model's parameters are.\n\n"
+                                         "  headloom params andrea-120m\n"
+                                         "  headloom params runs/mybook");
+  command->add_option("model", *name, "a preset, a config file or a run's folder")->required();
+  command->callback([name] { print_parameters(*name); });
+}
+
+}  // namespace headloom

@@ -1,0 +1,59 @@
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/flags.h"
+#include "train/checkpoint.h"
+#include "train/generate.h"
+
+namespace headloom {
+namespace {
+
+struct SampleArguments {
+  std::string run;
+  GenerateConfig generate;
+  std::int64_t step = -1;
+  FlagTexts sampler;
+};
+
+void sample(const SampleArguments& given) {
+  const std::filesystem::path run = given.run;
+  const RunConfig config = read_run_config(run / "config.toml");
+  const Tokenizer tokenizer = Tokenizer::load(run / "tokenizer.json");
+  SamplerConfig sampler;
+  apply_flags(sampler, given.sampler);
+  sampler.validate();
+  const ParameterLayout layout(config.model);
+  const ParameterArray<float> parameters(layout);
+  load_parameters(find_checkpoint(run, given.step), layout, parameters.data());
+  Decoder decoder(config.model, cpu_ops(), parameters.data());
+  const auto emit = [](std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  emit(given.generate.prompt);
+  generate(decoder, tokenizer, sampler, given.generate, emit);
+  emit("\n");
+}
+
+}  // namespace
+
+void add_sample_command(CLI::App& app) {
+  auto given = std::make_shared<SampleArguments>();
+  CLI::App* command =
+      app.add_subcommand("sample",
+                         "Write text with a trained model.\n\n"
+                         "  headloom sample runs/mybook --prompt \"Once upon a time\"\n"
+                         "  headloom sample runs/mybook --temperature 0 --tokens 50");
+  command->add_option("run", given->run, "folder of a run")->required();
+  command->add_option("--prompt", given->generate.prompt, "text to go on from");
+  command->add_option("--tokens", given->generate.tokens, "tokens to write")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--seed", given->generate.seed, "seed of the random choices");
+  command->add_option("--stop", given->generate.stop, "stop before this text");
+  command->add_option("--step", given->step, "checkpoint to use (default: the newest)");
+  add_flags<SamplerConfig>(*command, "Sampling", given->sampler);
+  command->callback([given] { sample(*given); });
+}
+
+}  // namespace headloom

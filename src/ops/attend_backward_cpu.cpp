@@ -1,0 +1,234 @@
+#include <cmath>
+
+#include "base/threads.h"
+#include "ops/cpu.h"
+#include "ops/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/attend_backward_cpu.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "ops/attend_tile-inl.h"
+
+// One (batch, key head) is one task, so that no two threads add to the same gradient. Blocks of
+// queries outside, chunks of keys inside; P^T and dS^T of one chunk are recomputed from lse, then
+// used three times: dV += P^T dO, dK += dS^T Q (rows of keys, dimensions in the lanes) and
+// dQ^T += K^T dS (as in forward). dK and dV grow in buffers of the task's own.
+
+HWY_BEFORE_NAMESPACE();
+namespace headloom {
+namespace HWY_NAMESPACE {
+
+/// A multiple of kRows. P and dS of a chunk, [96][kBlock] each, stay near the core.
+constexpr std::int64_t kKeyChunk = 96;
+
+/// This thread's scratch memory. Rows of width `padded` have zeros behind the head's dimensions.
+struct Buffers {
+  std::int64_t dim, padded;
+  float *k, *v;          ///< [T + kRows][dim]
+  float *dk, *dv;        ///< [T + kRows][padded]
+  float *q, *dout;       ///< [kBlock][padded]
+  float *q_t, *dout_t;   ///< [dim][kBlock], q_t in units of log 2
+  float* dq_t;           ///< [dim][kBlock]
+  float *p, *ds;         ///< [kKeyChunk][kBlock]
+  float *lse, *row_sum;  ///< [kBlock]
+};
+
+Buffers take_buffers(std::int64_t seq, std::int64_t dim) {
+  Buffers b{};
+  b.dim = dim;
+  b.padded = (dim + kLanes - 1) / kLanes * kLanes;
+  const std::int64_t rows = seq + kRows;
+  struct Piece {
+    float** place;
+    std::int64_t size;
+  };
+  const Piece pieces[] = {
+      {&b.k, rows * dim},         {&b.v, rows * dim},          {&b.dk, rows * b.padded},
+      {&b.dv, rows * b.padded},   {&b.q, kBlock * b.padded},   {&b.dout, kBlock * b.padded},
+      {&b.q_t, dim * kBlock},     {&b.dout_t, dim * kBlock},   {&b.dq_t, dim * kBlock},
+      {&b.p, kKeyChunk * kBlock}, {&b.ds, kKeyChunk * kBlock}, {&b.lse, kBlock},
+      {&b.row_sum, kBlock}};
+  std::int64_t total = 0;
+  for (const Piece& piece : pieces) total += (piece.size + 15) / 16 * 16;
+  float* next = thread_scratch(total);
+  for (const Piece& piece : pieces) {
+    *piece.place = next;
+    next += (piece.size + 15) / 16 * 16;
+  }
+  return b;
+}
+
+/// P^T and dS^T of kRows keys against the block.
+template <int kFirst>
+void probability_tile(const Buffers& b, std::int64_t key, std::int64_t first, float* p, float* ds) {
+  const F d;
+  const bool masked = key + kRows - 1 > first;
+  Tile<kRows, kVecs> c;
+  tile_zero<kFirst>(c);
+  tile_multiply<kFirst>(c, b.k + key * b.dim, b.dim, 1, b.q_t, kBlock, b.dim);
+  HEADLOOM_UNROLL for (int v = kFirst; v < kVecs; ++v) {
+    const V lse = hn::LoadU(d, b.lse + v * kLanes);
+    HEADLOOM_UNROLL for (int i = 0; i < kRows; ++i) {
+      V probability = exp2_approx(hn::Sub(c[i][v], lse));
+      if (masked) probability = hn::IfThenElseZero(visible(key + i, first, v), probability);
+      hn::StoreU(probability, d, p + i * kBlock + v * kLanes);
+    }
+  }
+  tile_zero<kFirst>(c);
+  tile_multiply<kFirst>(c, b.v + key * b.dim, b.dim, 1, b.dout_t, kBlock, b.dim);
+  HEADLOOM_UNROLL for (int v = kFirst; v < kVecs; ++v) {
+    const V row_sum = hn::LoadU(d, b.row_sum + v * kLanes);
+    HEADLOOM_UNROLL for (int i = 0; i < kRows; ++i) {
+      const V probability = hn::LoadU(d, p + i * kBlock + v * kLanes);
+      V slope = hn::Mul(probability, hn::Sub(c[i][v], row_sum));
+      if (masked) slope = hn::IfThenElseZero(visible(key + i, first, v), slope);
+      hn::StoreU(slope, d, ds + i * kBlock + v * kLanes);
+    }
+  }
+}
+
+template <int kFirst>
+void probability_tile_from(int vector, const Buffers& b, std::int64_t key, std::int64_t first,
+                           float* p, float* ds) {
+  if constexpr (kFirst < kVecs) {
+    if (vector == kFirst) {
+      probability_tile<kFirst>(b, key, first, p, ds);
+    } else {
+      probability_tile_from<kFirst + 1>(vector, b, key, first, p, ds);
+    }
+  }
+}
+
+/// out[key][d] += sum over queries of p[key][query] * x[query][d], kRows keys, kN vectors of d.
+template <int kN>
+void key_gradient_tile(const float* p, const float* x, float* out, std::int64_t stride,
+                       std::int64_t queries) {
+  Tile<kRows, kN> c;
+  tile_load(c, out, stride);
+  tile_multiply<0>(c, p, kBlock, 1, x, stride, queries);
+  tile_store(c, out, stride);
+}
+
+void key_gradient(const float* p, const float* x, float* out, std::int64_t stride,
+                  std::int64_t queries) {
+  std::int64_t left = stride / kLanes;
+  while (left > 0) {
+    if constexpr (kVecs == 4) {
+      if (left >= 4) {
+        key_gradient_tile<4>(p, x, out, stride, queries);
+        x += 4 * kLanes, out += 4 * kLanes, left -= 4;
+        continue;
+      }
+      if (left == 3) {
+        key_gradient_tile<3>(p, x, out, stride, queries);
+        return;
+      }
+    }
+    if (left == 1) {
+      key_gradient_tile<1>(p, x, out, stride, queries);
+      return;
+    }
+    key_gradient_tile<2>(p, x, out, stride, queries);
+    x += 2 * kLanes, out += 2 * kLanes, left -= 2;
+  }
+}
+
+/// Loads queries and output gradients of one block, both ways round, with lse and rowsum(dO * O).
+std::int64_t load_block(const AttendBackward<float>& a, std::int64_t batch, std::int64_t head,
+                        std::int64_t block, const Buffers& b) {
+  const std::int64_t queries = std::min(kBlock, a.q.seq - block);
+  const float scale = kLog2E / std::sqrt(static_cast<float>(b.dim));
+  pack_rows(a.q.at(batch, block, head), a.q.seq_stride, queries, b.dim, b.q, b.padded);
+  pack_rows(a.dout.at(batch, block, head), a.dout.seq_stride, queries, b.dim, b.dout, b.padded);
+  const std::int64_t empty = kBlock - queries;
+  std::fill_n(b.q + queries * b.padded, empty * b.padded, 0.0F);
+  std::fill_n(b.dout + queries * b.padded, empty * b.padded, 0.0F);
+  transpose(b.q, b.padded, kBlock, b.dim, scale, b.q_t, kBlock);
+  transpose(b.dout, b.padded, kBlock, b.dim, 1.0F, b.dout_t, kBlock);
+  const float* lse = a.lse + (batch * a.q.heads + head) * a.q.seq + block;
+  for (std::int64_t i = 0; i < kBlock; ++i) {
+    b.lse[i] = i < queries ? lse[i] * kLog2E : 0.0F;
+    b.row_sum[i] = 0.0F;
+    if (i >= queries) continue;
+    const float* out = a.out.at(batch, block + i, head);
+    V sum = hn::Zero(F());
+    for (std::int64_t c = 0; c < b.dim; c += kLanes) {
+      sum =
+          hn::MulAdd(load_n(out + c, b.dim - c), load_n(b.dout + i * b.padded + c, b.dim - c), sum);
+    }
+    b.row_sum[i] = sum_lanes(sum);
+  }
+  return queries;
+}
+
+void backward_block(const Buffers& b, std::int64_t first, std::int64_t queries) {
+  const std::int64_t keys = first + queries;
+  for (std::int64_t begin = 0; begin < keys; begin += kKeyChunk) {
+    const std::int64_t end = std::min(begin + kKeyChunk, keys);
+    for (std::int64_t key = begin; key < end; key += kRows) {
+      float *p = b.p + (key - begin) * kBlock, *ds = b.ds + (key - begin) * kBlock;
+      probability_tile_from<0>(first_vector(key, first), b, key, first, p, ds);
+      // Queries before the tile's first key see none of it.
+      const std::int64_t skip = std::max<std::int64_t>(0, key - first);
+      key_gradient(p + skip, b.dout + skip * b.padded, b.dv + key * b.padded, b.padded,
+                   queries - skip);
+      key_gradient(ds + skip, b.q + skip * b.padded, b.dk + key * b.padded, b.padded,
+                   queries - skip);
+    }
+    accumulate_over_keys(b.k + begin * b.dim, b.dim, b.ds, b.dq_t, begin, end, first, begin == 0);
+  }
+}
+
+void store_rows(const float* src, std::int64_t src_stride, float factor, const Heads<float>& to,
+                std::int64_t batch, std::int64_t head) {
+  for (std::int64_t t = 0; t < to.seq; ++t) {
+    float* row = to.at(batch, t, head);
+    for (std::int64_t c = 0; c < to.head_dim; c += kLanes) {
+      const V value = hn::LoadU(F(), src + t * src_stride + c);
+      store_n(hn::Mul(hn::Set(F(), factor), value), row + c, to.head_dim - c);
+    }
+  }
+}
+
+void attend_backward_tasks(const AttendBackward<float>& a, std::int64_t begin, std::int64_t end) {
+  const std::int64_t group = a.q.heads / a.k.heads, seq = a.q.seq, dim = a.q.head_dim;
+  const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
+  for (std::int64_t task = begin; task < end; ++task) {
+    const std::int64_t batch = task / a.k.heads, kv = task % a.k.heads;
+    const Buffers b = take_buffers(seq, dim);
+    pack_rows(a.k.at(batch, 0, kv), a.k.seq_stride, seq, dim, b.k, dim);
+    pack_rows(a.v.at(batch, 0, kv), a.v.seq_stride, seq, dim, b.v, dim);
+    std::fill_n(b.k + seq * dim, kRows * dim, 0.0F);
+    std::fill_n(b.v + seq * dim, kRows * dim, 0.0F);
+    std::fill_n(b.dk, (seq + kRows) * b.padded, 0.0F);
+    std::fill_n(b.dv, (seq + kRows) * b.padded, 0.0F);
+    for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
+      for (std::int64_t block = 0; block < seq; block += kBlock) {
+        const std::int64_t queries = load_block(a, batch, head, block, b);
+        backward_block(b, block, queries);
+        transpose(b.dq_t, kBlock, dim, queries, scale, a.dq.at(batch, block, head),
+                  a.dq.seq_stride);
+      }
+    }
+    store_rows(b.dk, b.padded, scale, a.dk, batch, kv);
+    store_rows(b.dv, b.padded, 1.0F, a.dv, batch, kv);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headloom
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace headloom {
+HWY_EXPORT(attend_backward_tasks);
+
+void attend_backward_cpu(const AttendBackward<float>& a) {
+  parallel_slices(a.k.batch * a.k.heads, [&](std::int64_t begin, std::int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(attend_backward_tasks)(a, begin, end);
+  });
+}
+
+}  // namespace headloom
+#endif

@@ -1,0 +1,229 @@
+#include <cmath>
+
+#include "base/threads.h"
+#include "ops/cpu.h"
+#include "ops/scratch.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ops/attend_cpu.cpp"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+#include "hwy/highway.h"
+#include "ops/attend_tile-inl.h"
+
+// One (batch, head) is one task. For a block of queries it makes the scores of all keys, then the
+// softmax and its product with the values in chunks of keys that stay in the first cache. Never is
+// there a T x T matrix: the scores of one block, [keys][kBlock], are the largest buffer.
+
+HWY_BEFORE_NAMESPACE();
+namespace headloom {
+namespace HWY_NAMESPACE {
+
+/// Keys whose probabilities are made and used before the next ones.
+constexpr std::int64_t kKeyChunk = 128;
+/// Up to this many queries a row-by-row kernel is faster than a block that is mostly empty.
+constexpr std::int64_t kFewQueries = 4;
+
+/// What one task works on, in this thread's scratch memory.
+struct ForwardTask {
+  const float *q, *k, *v;
+  float *out, *lse;
+  std::int64_t q_stride, k_stride, v_stride, out_stride;
+  std::int64_t queries, keys, dim;
+  float scale;  ///< 1 / sqrt(HS)
+};
+
+/// Scores (in units of log 2) of kRows keys against the block, masked, and their running maximum.
+template <int kFirst>
+HWY_INLINE void score_tile(const float* k, std::int64_t dim, const float* q, float* scores,
+                           std::int64_t key, std::int64_t first, V* largest) {
+  const F d;
+  Tile<kRows, kVecs> c;
+  tile_zero<kFirst>(c);
+  tile_multiply<kFirst>(c, k, dim, 1, q, kBlock, dim);
+  const bool masked = key + kRows - 1 > first;
+  HEADLOOM_UNROLL for (int v = kFirst; v < kVecs; ++v) {
+    HEADLOOM_UNROLL for (int i = 0; i < kRows; ++i) {
+      if (masked) {
+        c[i][v] = hn::IfThenElse(visible(key + i, first, v), c[i][v], hn::Set(d, -INFINITY));
+      }
+      largest[v] = hn::Max(largest[v], c[i][v]);
+      hn::StoreU(c[i][v], d, scores + i * kBlock + v * kLanes);
+    }
+  }
+}
+
+template <int kFirst>
+void score_tile_from(int vector, const float* k, std::int64_t dim, const float* q, float* scores,
+                     std::int64_t key, std::int64_t first, V* largest) {
+  if constexpr (kFirst < kVecs) {
+    if (vector == kFirst) {
+      score_tile<kFirst>(k, dim, q, scores, key, first, largest);
+    } else {
+      score_tile_from<kFirst + 1>(vector, k, dim, q, scores, key, first, largest);
+    }
+  }
+}
+
+/// Turns the scores of keys [begin, end) into exponentials and adds them to `sum`.
+template <int kFirst>
+HWY_INLINE void exponentials(float* scores, std::int64_t begin, std::int64_t end,
+                             std::int64_t first, const V* largest, V* sum) {
+  if constexpr (kFirst < kVecs) {
+    std::int64_t from, to;
+    key_segment<kFirst>(begin, end, first, &from, &to);
+    const F d;
+    for (std::int64_t key = from; key < to; ++key) {
+      float* row = scores + (key - begin) * kBlock;
+      HEADLOOM_UNROLL for (int v = kFirst; v < kVecs; ++v) {
+        const V p = exp2_approx(hn::Sub(hn::LoadU(d, row + v * kLanes), largest[v]));
+        sum[v] = hn::Add(sum[v], p);
+        hn::StoreU(p, d, row + v * kLanes);
+      }
+    }
+    exponentials<kFirst + 1>(scores, begin, end, first, largest, sum);
+  }
+}
+
+/// Divides by the row sums, writes the block's rows of `out` and their log-sum-exp.
+void finish_block(const ForwardTask& t, std::int64_t block, std::int64_t queries, float* out_t,
+                  const V* largest, const V* sum) {
+  const F d;
+  HWY_ALIGN float lse[kBlock];
+  for (int v = 0; v < kVecs; ++v) {
+    const V inverse = hn::Div(hn::Set(d, 1.0F), sum[v]);
+    for (std::int64_t c = 0; c < t.dim; ++c) {
+      float* row = out_t + c * kBlock + v * kLanes;
+      hn::StoreU(hn::Mul(hn::LoadU(d, row), inverse), d, row);
+    }
+    HWY_ALIGN float sums[kLanes], maxima[kLanes];
+    hn::Store(sum[v], d, sums);
+    hn::Store(largest[v], d, maxima);
+    for (std::int64_t i = 0; i < kLanes; ++i) {
+      lse[v * kLanes + i] = (maxima[i] + std::log2(sums[i])) * kLn2;
+    }
+  }
+  transpose(out_t, kBlock, t.dim, queries, 1.0F, t.out + block * t.out_stride, t.out_stride);
+  if (t.lse != nullptr) std::copy_n(lse, queries, t.lse + block);
+}
+
+void forward_block(const ForwardTask& t, std::int64_t block, const float* k, const float* v,
+                   float* q_t, float* out_t, float* scores) {
+  const F d;
+  const std::int64_t queries = std::min(kBlock, t.queries - block);
+  const std::int64_t first = t.keys - t.queries + block, keys = first + queries;
+  std::fill_n(q_t, t.dim * kBlock, 0.0F);
+  transpose(t.q + block * t.q_stride, t.q_stride, queries, t.dim, t.scale * kLog2E, q_t, kBlock);
+  V largest[kVecs], sum[kVecs];
+  for (int i = 0; i < kVecs; ++i) {
+    largest[i] = hn::Set(d, -INFINITY);
+    sum[i] = hn::Zero(d);
+  }
+  for (std::int64_t key = 0; key < keys; key += kRows) {
+    score_tile_from<0>(first_vector(key, first), k + key * t.dim, t.dim, q_t, scores + key * kBlock,
+                       key, first, largest);
+  }
+  for (std::int64_t begin = 0; begin < keys; begin += kKeyChunk) {
+    const std::int64_t end = std::min(begin + kKeyChunk, keys);
+    float* p = scores + begin * kBlock;
+    exponentials<0>(p, begin, end, first, largest, sum);
+    accumulate_over_keys(v + begin * t.dim, t.dim, p, out_t, begin, end, first, begin == 0);
+  }
+  finish_block(t, block, queries, out_t, largest, sum);
+}
+
+void forward_blocks(const ForwardTask& t) {
+  const std::int64_t rows = t.keys + kRows;
+  float* k = thread_scratch(2 * rows * t.dim + 2 * t.dim * kBlock + rows * kBlock + 64);
+  float* v = k + rows * t.dim;
+  float* q_t = v + rows * t.dim;
+  float* out_t = q_t + t.dim * kBlock;
+  float* scores = out_t + t.dim * kBlock;
+  pack_rows(t.k, t.k_stride, t.keys, t.dim, k, t.dim);
+  pack_rows(t.v, t.v_stride, t.keys, t.dim, v, t.dim);
+  std::fill_n(k + t.keys * t.dim, kRows * t.dim, 0.0F);
+  for (std::int64_t block = 0; block < t.queries; block += kBlock) {
+    forward_block(t, block, k, v, q_t, out_t, scores);
+  }
+}
+
+HWY_INLINE float dot(const float* a, const float* b, std::int64_t n) {
+  V sum = hn::Zero(F());
+  for (std::int64_t c = 0; c < n; c += kLanes) {
+    sum = hn::MulAdd(load_n(a + c, n - c), load_n(b + c, n - c), sum);
+  }
+  return sum_lanes(sum);
+}
+
+/// One query after the other, dimensions in the lanes: decoding.
+void forward_rows(const ForwardTask& t) {
+  const F d;
+  float* p = thread_scratch(t.keys + kLanes);
+  for (std::int64_t i = 0; i < t.queries; ++i) {
+    const std::int64_t keys = t.keys - t.queries + i + 1;
+    float largest = -INFINITY;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      p[j] = dot(t.q + i * t.q_stride, t.k + j * t.k_stride, t.dim) * (t.scale * kLog2E);
+      largest = p[j] > largest ? p[j] : largest;
+    }
+    V sums = hn::Zero(d);
+    for (std::int64_t j = 0; j < keys; j += kLanes) {
+      V e = exp2_approx(hn::Sub(load_n(p + j, keys - j), hn::Set(d, largest)));
+      if (keys - j < kLanes) {
+        e = hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(keys - j)), e);
+      }
+      sums = hn::Add(sums, e);
+      store_n(e, p + j, keys - j);
+    }
+    const float sum = sum_lanes(sums);
+    for (std::int64_t c = 0; c < t.dim; c += kLanes) {
+      V out = hn::Zero(d);
+      for (std::int64_t j = 0; j < keys; ++j) {
+        out = hn::MulAdd(hn::Set(d, p[j]), load_n(t.v + j * t.v_stride + c, t.dim - c), out);
+      }
+      store_n(hn::Div(out, hn::Set(d, sum)), t.out + i * t.out_stride + c, t.dim - c);
+    }
+    if (t.lse != nullptr) t.lse[i] = (largest + std::log2(sum)) * kLn2;
+  }
+}
+
+void attend_forward_tasks(const AttendForward<float>& a, std::int64_t begin, std::int64_t end) {
+  const std::int64_t group = a.q.heads / a.k.heads;
+  for (std::int64_t task = begin; task < end; ++task) {
+    const std::int64_t b = task / a.q.heads, h = task % a.q.heads;
+    const ForwardTask t{.q = a.q.at(b, 0, h),
+                        .k = a.k.at(b, 0, h / group),
+                        .v = a.v.at(b, 0, h / group),
+                        .out = a.out.at(b, 0, h),
+                        .lse = a.lse != nullptr ? a.lse + task * a.q.seq : nullptr,
+                        .q_stride = a.q.seq_stride,
+                        .k_stride = a.k.seq_stride,
+                        .v_stride = a.v.seq_stride,
+                        .out_stride = a.out.seq_stride,
+                        .queries = a.q.seq,
+                        .keys = a.k.seq,
+                        .dim = a.q.head_dim,
+                        .scale = 1.0F / std::sqrt(static_cast<float>(a.q.head_dim))};
+    if (t.queries <= kFewQueries) {
+      forward_rows(t);
+    } else {
+      forward_blocks(t);
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace headloom
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace headloom {
+HWY_EXPORT(attend_forward_tasks);
+
+void attend_forward_cpu(const AttendForward<float>& a) {
+  parallel_slices(a.q.batch * a.q.heads, [&](std::int64_t begin, std::int64_t end, int) {
+    HWY_DYNAMIC_DISPATCH(attend_forward_tasks)(a, begin, end);
+  });
+}
+
+}  // namespace headloom
+#endif

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "ops/backend.h"
+
+/// The kernels of the CPU table; call them through cpu_ops(), which checks shapes.
+namespace headloom {
+
+/// Chooses the instruction set on first use: HEADLOOM_ISA, or the best one.
+void ensure_isa();
+
+void gemm_cpu(const Gemm<float>& args);
+void attend_forward_cpu(const AttendForward<float>& args);
+void attend_backward_cpu(const AttendBackward<float>& args);
+void norm_forward_cpu(const NormForward<float>& args);
+void norm_backward_cpu(const NormBackward<float>& args);
+void activation_forward_cpu(const ActivationForward<float>& args);
+void activation_backward_cpu(const ActivationBackward<float>& args);
+void embed_forward_cpu(const EmbedForward<float>& args);
+void embed_backward_cpu(const EmbedBackward<float>& args);
+void cross_entropy_cpu(const CrossEntropy<float>& args);
+void adamw_cpu(const AdamW<float>& args);
+void column_sum_cpu(const ColumnSum<float>& args);
+void sum_squares_cpu(const SumSquares<float>& args);
+void zero_cpu(const Zero<float>& args);
+
+}  // namespace headloom

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "train/trainer.h"
+
+namespace headloom {
+
+/// Saves the trainer as run/checkpoints/step-XXXXXXXX and points run/latest at it. Written beside,
+/// fsynced, renamed: a reader, or a crash, sees a whole checkpoint or none. Then removes all but
+/// the `keep` newest. Returns the folder.
+std::filesystem::path save_checkpoint(const std::filesystem::path& run, const Trainer& trainer,
+                                      std::int64_t keep);
+
+/// Complete checkpoints of a run, the newest first.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
+
+/// The checkpoint to use: the newest one, or that of `step` when step >= 0.
+/// Errors: kFailed, naming what is there.
+std::filesystem::path find_checkpoint(const std::filesystem::path& run, std::int64_t step = -1);
+
+/// Reads weights only. Errors: a damaged, missing or surplus tensor, by name; wrong checksums.
+void load_parameters(const std::filesystem::path& checkpoint, const ParameterLayout& layout,
+                     float* parameters);
+
+/// Restores weights, optimizer and position.
+void load_checkpoint(const std::filesystem::path& checkpoint, Trainer& trainer);
+
+/// The config.json of a GPT-2 shaped model, for transformers' GPT2LMHeadModel.
+Json hugging_face_config(const ModelConfig& config);
+
+}  // namespace headloom

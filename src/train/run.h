@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "train/config.h"
+
+namespace headloom {
+
+/// A training as the command line asks for it.
+struct TrainRequest {
+  RunConfig config;
+  std::filesystem::path run;  ///< folder of the run
+  bool resume = false;        ///< go on where `run` stopped; config.train.steps may differ
+  std::string command;        ///< written into config.toml, so that the run can be repeated
+};
+
+/// Trains from beginning to end: tokenizer, token cache, steps with progress on stderr, metrics,
+/// validation, samples and checkpoints under the run's folder.
+/// Returns the exit code: 0, or 128 + n when signal n stopped the run after saving.
+/// Errors: kUsage for a config that does not work or a folder that holds a run already; kDiverged
+/// when training diverged, the last good checkpoint left in place.
+int train_run(const TrainRequest& request);
+
+}  // namespace headloom
