@@ -47,7 +47,10 @@ std::int32_t sample_token(std::span<const float> logits, std::span<const std::in
                           const SamplerConfig& config, Rng& rng) {
   const std::vector<double> values = penalised(logits, seen, config.repetition_penalty);
   const auto best = std::max_element(values.begin(), values.end());
-  if (!std::isfinite(*best)) fail("the model's logits are not finite; its weights may be damaged");
+  const bool damaged =
+      std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
+  if (damaged || !std::isfinite(*best))
+    fail("the model's logits are not finite; its weights may be damaged");
   if (config.temperature == 0) return static_cast<std::int32_t>(best - values.begin());
 
   std::vector<Candidate> candidates(values.size());

@@ -1,0 +1,157 @@
+// The program as a user meets it: exit codes, messages, a run on disk, Ctrl-C and resume.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "base/fields.h"
+#include "base/files.h"
+#include "formats/safetensors.h"
+#include "support/temporary.h"
+
+namespace headloom {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Result {
+  int code;
+  std::string out, err;
+};
+
+class Cli : public testing::Test {
+ protected:
+  Result run(const std::string& arguments) {
+    const std::string command = fmt::format("cd {} && {} {} >out.txt 2>err.txt </dev/null",
+                                            folder_.path().string(), HEADLOOM_BINARY, arguments);
+    const int status = std::system(command.c_str());
+    return {WEXITSTATUS(status), read_file(path("out.txt")), read_file(path("err.txt"))};
+  }
+  fs::path path(const char* name) const { return folder_.path() / name; }
+  /// A text and the flags that train on it in a moment.
+  void make_text() { ASSERT_EQ(run("corpus --seed 3 --mb 0.1 --out book.txt").code, 0); }
+  const std::string tiny_ =
+      " --d-model 16 --n-heads 2 --n-layers 2 --context 32 --vocab-size 300 --batch 4 ";
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(Cli, WrongUseExitsWithTwo) {
+  for (const char* arguments : {"", "weave", "train --no-such-flag", "params nothing-120m",
+                                "sample", "train", "params andrea-120m extra", "corpus --mb -1"}) {
+    EXPECT_EQ(run(arguments).code, 2) << arguments;
+  }
+  const Result typo = run("params andrea-12");
+  EXPECT_NE(typo.err.find("did you mean andrea-12m?"), std::string::npos) << typo.err;
+  make_text();
+  const Result config = run("train book.txt --n-heads 11 --n-layers 0");
+  EXPECT_EQ(config.code, 2);
+  EXPECT_NE(config.err.find("not divisible by n_heads 11"), std::string::npos) << config.err;
+  EXPECT_NE(config.err.find("n_layers 0 is too small"), std::string::npos) << config.err;
+}
+
+TEST_F(Cli, MissingThingsExitWithOneAndAreNamed) {
+  EXPECT_EQ(run("train none.txt").code, 1);
+  EXPECT_NE(run("train none.txt").err.find("none.txt"), std::string::npos);
+  EXPECT_EQ(run("sample none").code, 1);
+  EXPECT_EQ(run("train --resume none").code, 1);
+}
+
+TEST_F(Cli, ParamsShowsThePublishedNumbers) {
+  const Result result = run("params andrea-120m");
+  EXPECT_EQ(result.code, 0);
+  for (const char* number : {"2,359,296", "28,311,552", "98,698,752"}) {
+    EXPECT_NE(result.out.find(number), std::string::npos) << result.out;
+  }
+}
+
+TEST_F(Cli, TrainsSamplesAndResumes) {
+  make_text();
+  const Result trained =
+      run("train book.txt --steps 12 --checkpoint-every 6 --sample-every 6" + tiny_);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(trained.out, "");  // progress goes to stderr
+  EXPECT_NE(trained.err.find("validation loss"), std::string::npos);
+  for (const char* file : {"config.toml", "tokenizer.json", "metrics.jsonl", "latest/state.json",
+                           "latest/model.safetensors", "checkpoints/step-00000006/state.json"}) {
+    EXPECT_TRUE(fs::exists(path("runs") / "book" / file)) << file;
+  }
+  EXPECT_EQ(run("train book.txt --out runs/book").code, 2);  // holds a run already
+  const Result sampled = run("sample runs/book --prompt 'the old' --tokens 20 --seed 5");
+  EXPECT_EQ(sampled.code, 0) << sampled.err;
+  EXPECT_TRUE(sampled.out.starts_with("the old")) << sampled.out;
+  EXPECT_EQ(sampled.out, run("sample runs/book --prompt 'the old' --tokens 20 --seed 5").out);
+  EXPECT_EQ(run("sample runs/book --temperature nan").code, 2);
+  EXPECT_EQ(run("train --resume runs/book --steps 15").code, 0);
+  EXPECT_TRUE(fs::exists(path("runs/book/checkpoints/step-00000015")));
+  EXPECT_EQ(run("train --resume runs/book --d-model 32").code, 2);
+}
+
+/// The step losses in a metrics file.
+std::vector<double> losses(const fs::path& metrics) {
+  std::vector<double> found;
+  const std::string text = read_file(metrics);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    const Json line = Json::parse(text.substr(begin, end - begin));
+    if (line.contains("loss")) found.push_back(line["loss"].get<double>());
+    begin = end + 1;
+  }
+  return found;
+}
+
+TEST_F(Cli, InterruptSavesAndResumeIsBitwiseTheSameRun) {
+  make_text();
+  const std::string flags =
+      " --steps 400 --eval-every 0 --sample-every 0 --checkpoint-every 0" + tiny_;
+  ASSERT_EQ(run("train book.txt --out whole" + flags).code, 0);
+  const std::string command =
+      fmt::format("cd {} && exec {} train book.txt --out cut {} 2>/dev/null",
+                  folder_.path().string(), HEADLOOM_BINARY, flags);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+    ::_exit(127);
+  }
+  while (!fs::exists(path("cut/metrics.jsonl")) || losses(path("cut/metrics.jsonl")).size() < 3) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ::kill(child, SIGINT);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  const std::size_t done = losses(path("cut/metrics.jsonl")).size();
+  EXPECT_LT(done, 400U);
+  ASSERT_EQ(run("train --resume cut").code, 0);
+  EXPECT_EQ(losses(path("cut/metrics.jsonl")), losses(path("whole/metrics.jsonl")));
+  EXPECT_EQ(read_file(path("cut/latest/model.safetensors")),
+            read_file(path("whole/latest/model.safetensors")));
+}
+
+TEST_F(Cli, AChangedCorpusIsNotResumed) {
+  make_text();
+  ASSERT_EQ(run("train book.txt --steps 2" + tiny_).code, 0);
+  write_file_atomic(path("book.txt"), read_file(path("book.txt")) + "more");
+  const Result result = run("train --resume runs/book --steps 4");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("tokens.bin was made from another corpus"), std::string::npos)
+      << result.err;
+}
+
+TEST_F(Cli, DivergenceExitsWithThreeAndKeepsTheCheckpoint) {
+  make_text();
+  const Result result = run(
+      "train book.txt --steps 200 --learning-rate 1e30 --warmup 0 --clip 0 --checkpoint-every 1" +
+      tiny_);
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_NE(result.err.find("first non-finite"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("last good checkpoint is runs/book/checkpoints/step-"),
+            std::string::npos)
+      << result.err;
+}
+
+}  // namespace
+}  // namespace headloom

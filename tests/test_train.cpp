@@ -1,0 +1,344 @@
+// Training: the schedule, accumulation, resuming bitwise, checkpoints and what happens to damaged
+// ones, sampling.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "formats/safetensors.h"
+#include "support/temporary.h"
+#include "support/tiny_models.h"
+#include "train/checkpoint.h"
+#include "train/generate.h"
+#include "train/metrics.h"
+#include "train/trainer.h"
+
+namespace headloom {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder with a tokenized text and a config that trains on it in milliseconds a step.
+struct TinyRun {
+  test::TemporaryFolder folder;
+  Tokenizer tokenizer = Tokenizer::bytes();
+  RunConfig config;
+
+  TinyRun() {
+    std::string text;
+    for (int i = 0; i < 400; ++i) text += "the loom weaves thread " + std::to_string(i % 37) + ". ";
+    write_file_atomic(folder.path() / "text.txt", text);
+    TokenCache::build(cache(), {folder.path() / "text.txt"}, tokenizer, 1);
+    config.model = test::tiny_gpt2();
+    config.model.vocab_size = tokenizer.vocab_size();
+    config.model.context = 16;
+    config.train.steps = 20;
+    config.train.batch = 4;
+    config.train.warmup = 3;
+    config.train.learning_rate = 1e-2;
+    config.train.eval_windows = 8;
+    config.data.corpus = {(folder.path() / "text.txt").string()};
+  }
+  fs::path cache() const { return folder.path() / "tokens.bin"; }
+};
+
+/// A trainer with the tokens it reads.
+struct Training {
+  TokenCache tokens;
+  Trainer trainer;
+
+  explicit Training(const TinyRun& tiny)
+      : tokens(tiny.cache(), tiny.config.model.vocab_size),
+        trainer(tiny.config, tokens,
+                split_corpus(tokens.size(), tiny.config.model.context,
+                             tiny.config.train.validation_fraction),
+                cpu_ops()) {}
+
+  std::vector<double> steps(int count) {
+    std::vector<double> losses;
+    for (int i = 0; i < count; ++i) losses.push_back(trainer.step().loss);
+    return losses;
+  }
+  std::vector<float> parameters() const {
+    return {trainer.parameters(), trainer.parameters() + trainer.layout().stored()};
+  }
+};
+
+TEST(Schedule, WarmsUpFromTheFirstStepAndEndsAtTheFloor) {
+  TrainConfig config;
+  config.steps = 100;
+  config.warmup = 10;
+  config.learning_rate = 1.0;
+  config.min_lr_fraction = 0.1;
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 0), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 9), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 10), 1.0);
+  EXPECT_NEAR(learning_rate_at(config, 55), 0.55, 1e-12);
+  EXPECT_NEAR(learning_rate_at(config, 99), 0.1, 1e-3);
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 1000), 0.1);
+  config.decay_steps = 50;
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 50), 0.1);
+  config.warmup = 0;
+  EXPECT_DOUBLE_EQ(learning_rate_at(config, 0), 1.0);
+}
+
+TEST(Trainer, LossFallsAndRepeatsBitwise) {
+  const TinyRun tiny;
+  Training one(tiny), two(tiny);
+  const std::vector<double> losses = one.steps(20);
+  EXPECT_LT(losses.back(), losses.front() - 1.0);
+  EXPECT_EQ(losses, two.steps(20));
+  EXPECT_EQ(one.parameters(), two.parameters());
+  TinyRun other;
+  other.config.train.seed = 2;
+  EXPECT_NE(Training(other).steps(1), Training(tiny).steps(1));
+}
+
+TEST(Trainer, EvaluationChangesNothing) {
+  const TinyRun tiny;
+  Training one(tiny), two(tiny);
+  const Evaluation first = one.trainer.evaluate(), second = one.trainer.evaluate();
+  EXPECT_EQ(first.loss, second.loss);
+  EXPECT_EQ(first.targets, 8 * 16);
+  EXPECT_EQ(one.steps(3), two.steps(3));
+}
+
+TEST(Trainer, AccumulationEqualsTheFullBatch) {
+  TinyRun whole, parts;
+  parts.config.train.batch = 1;
+  parts.config.train.grad_accum = 4;
+  Training one(whole), two(parts);
+  const StepMetrics a = one.trainer.step(), b = two.trainer.step();
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_NEAR(a.loss, b.loss, 1e-5);
+  EXPECT_NEAR(a.gradient_norm / b.gradient_norm, 1.0, 1e-5);
+  for (const ParameterInfo& info : one.trainer.layout().tensors()) {
+    const auto tensor = [&](const float* base) {
+      return std::vector<float>(base + info.offset, base + info.offset + info.size());
+    };
+    // The same terms, added in another order.
+    EXPECT_EQ("", test::compare(info.name.c_str(), tensor(two.trainer.gradients()),
+                                tensor(one.trainer.gradients()), 1e-5));
+  }
+}
+
+TEST(Trainer, ClipsToTheNorm) {
+  TinyRun tiny;
+  tiny.config.train.clip = 0.01;
+  Training run(tiny);
+  const StepMetrics metrics = run.trainer.step();
+  EXPECT_GT(metrics.gradient_norm, 0.01);
+  EXPECT_NEAR(metrics.clip_factor * metrics.gradient_norm, 0.01, 1e-9);
+}
+
+TEST(Trainer, StopsWhenSomethingIsNotFiniteAndKeepsTheWeights) {
+  const TinyRun tiny;
+  Training run(tiny);
+  run.steps(2);
+  const ParameterInfo& info = run.trainer.layout().tensors()[4];
+  run.trainer.parameters()[info.offset + 3] = NAN;
+  const std::vector<float> before = run.parameters();
+  try {
+    run.trainer.step();
+    FAIL() << "a NaN was trained on";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kDiverged);
+    const std::string message = error.what();
+    EXPECT_NE(message.find("step 3"), std::string::npos) << message;
+    EXPECT_NE(message.find(info.name), std::string::npos) << message;
+  }
+  const std::vector<float> after = run.parameters();
+  EXPECT_EQ(std::memcmp(before.data(), after.data(), before.size() * sizeof(float)), 0);
+}
+
+TEST(Checkpoint, ResumingIsBitwiseTheSameRun) {
+  const TinyRun tiny;
+  Training whole(tiny), first(tiny), second(tiny);
+  const std::vector<double> losses = whole.steps(20);
+  first.steps(7);
+  const fs::path saved = save_checkpoint(tiny.folder.path(), first.trainer, 3);
+  EXPECT_EQ(saved.filename(), "step-00000007");
+  EXPECT_EQ(fs::read_symlink(tiny.folder.path() / "latest"), "checkpoints/step-00000007");
+  load_checkpoint(find_checkpoint(tiny.folder.path()), second.trainer);
+  EXPECT_EQ(second.trainer.steps_done(), 7);
+  EXPECT_EQ(second.steps(13), std::vector<double>(losses.begin() + 7, losses.end()));
+  EXPECT_EQ(second.parameters(), whole.parameters());
+}
+
+TEST(Checkpoint, OldOnesGoByNumber) {
+  const TinyRun tiny;
+  Training run(tiny);
+  for (int i = 0; i < 5; ++i) {
+    run.steps(1);
+    save_checkpoint(tiny.folder.path(), run.trainer, 2);
+  }
+  std::vector<std::string> names;
+  for (const fs::path& path : list_checkpoints(tiny.folder.path()))
+    names.push_back(path.filename());
+  EXPECT_EQ(names, (std::vector<std::string>{"step-00000005", "step-00000004"}));
+  // Past eight digits names grow, and sort before shorter ones as text.
+  const fs::path parent = tiny.folder.path() / "checkpoints";
+  fs::rename(parent / "step-00000004", parent / "step-100000000");
+  fs::rename(parent / "step-00000005", parent / "step-99999999");
+  EXPECT_EQ(find_checkpoint(tiny.folder.path()).filename(), "step-100000000");
+  EXPECT_EQ(find_checkpoint(tiny.folder.path(), 99999999).filename(), "step-99999999");
+  EXPECT_THROW(find_checkpoint(tiny.folder.path(), 1), Error);
+}
+
+TEST(Checkpoint, UnfinishedOnesAreNotFound) {
+  const TinyRun tiny;
+  Training run(tiny);
+  run.steps(1);
+  save_checkpoint(tiny.folder.path(), run.trainer, 2);
+  const fs::path parent = tiny.folder.path() / "checkpoints";
+  // What a kill in the middle of a save leaves behind.
+  fs::create_directories(parent / "step-00000009.tmp");
+  write_file_atomic(parent / "step-00000009.tmp" / "model.safetensors", "half");
+  EXPECT_EQ(find_checkpoint(tiny.folder.path()).filename(), "step-00000001");
+  run.steps(1);
+  save_checkpoint(tiny.folder.path(), run.trainer, 2);
+  EXPECT_EQ(find_checkpoint(tiny.folder.path()).filename(), "step-00000002");
+}
+
+TEST(Checkpoint, AFlippedBitAnywhereIsNoticed) {
+  const TinyRun tiny;
+  Training run(tiny);
+  run.steps(1);
+  const fs::path folder = save_checkpoint(tiny.folder.path(), run.trainer, 2);
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
+    const std::string good = read_file(folder / name);
+    for (std::size_t i = 0; i < good.size(); i += 1 + good.size() / 97) {
+      std::string bad = good;
+      bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+      write_file_atomic(folder / name, bad);
+      try {
+        load_checkpoint(folder, run.trainer);
+        ADD_FAILURE() << name << ": a flipped bit in byte " << i << " went unnoticed";
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+      }
+    }
+    write_file_atomic(folder / name, good);
+  }
+  load_checkpoint(folder, run.trainer);
+}
+
+TEST(Checkpoint, GoesToTransformersByNameAndShape) {
+  const TinyRun tiny;
+  Training run(tiny);
+  const fs::path folder = save_checkpoint(tiny.folder.path(), run.trainer, 1);
+  const Json config = Json::parse(read_file(folder / "config.json"));
+  EXPECT_EQ(config["model_type"], "gpt2");
+  EXPECT_EQ(config["activation_function"], "gelu_new");
+  EXPECT_EQ(config["n_embd"], 8);
+  EXPECT_EQ(config["n_inner"], 12);
+  EXPECT_TRUE(config["tie_word_embeddings"].get<bool>());
+  // GPT2LMHeadModel's names and shapes; linear weights are [in, out] there.
+  const std::map<std::string, std::vector<std::int64_t>> block = {
+      {"ln_1.weight", {8}},           {"ln_1.bias", {8}},
+      {"ln_2.weight", {8}},           {"ln_2.bias", {8}},
+      {"attn.c_attn.bias", {24}},     {"attn.c_attn.weight", {8, 24}},
+      {"attn.c_proj.weight", {8, 8}}, {"attn.c_proj.bias", {8}},
+      {"mlp.c_fc.weight", {8, 12}},   {"mlp.c_fc.bias", {12}},
+      {"mlp.c_proj.weight", {12, 8}}, {"mlp.c_proj.bias", {8}}};
+  std::map<std::string, std::vector<std::int64_t>> wanted = {{"transformer.wte.weight", {257, 8}},
+                                                             {"transformer.wpe.weight", {16, 8}},
+                                                             {"transformer.ln_f.weight", {8}},
+                                                             {"transformer.ln_f.bias", {8}}};
+  for (int layer = 0; layer < 2; ++layer) {
+    for (const auto& [name, shape] : block) {
+      wanted[fmt::format("transformer.h.{}.{}", layer, name)] = shape;
+    }
+  }
+  std::map<std::string, std::vector<std::int64_t>> given;
+  const SafetensorsFile file(folder / "model.safetensors");
+  for (const auto& [name, tensor] : file.tensors()) given[name] = tensor.shape;
+  EXPECT_EQ(given, wanted);
+  EXPECT_EQ(file.metadata().at("format"), "pt");
+}
+
+TEST(Metrics, LinesAreWholeAndNonFiniteNumbersAreNull) {
+  const test::TemporaryFolder folder;
+  const fs::path path = folder.path() / "metrics.jsonl";
+  {
+    MetricsFile file(path, 0);
+    file.write({{"step", 1}, {"loss", 2.5}});
+    file.write({{"step", 2}, {"loss", NAN}});
+  }
+  EXPECT_EQ(read_file(path),
+            "{\"step\":1,\"loss\":2.5}\n{\"step\":2,\"loss\":null,\"nonfinite\":true}\n");
+  // A crash left half a line and a step that will be done again.
+  write_file_atomic(path, read_file(path) + "{\"step\":3,\"lo");
+  { MetricsFile file(path, 1); }
+  EXPECT_EQ(read_file(path), "{\"step\":1,\"loss\":2.5}\n");
+}
+
+std::string generated(const TinyRun& tiny, const Trainer& trainer, const GenerateConfig& request,
+                      const SamplerConfig& sampler) {
+  Decoder decoder(tiny.config.model, cpu_ops(), trainer.parameters());
+  std::string text;
+  generate(decoder, tiny.tokenizer, sampler, request, [&](std::string_view part) { text += part; });
+  return text;
+}
+
+TEST(Generate, GoesOnBeyondTheContextAndRepeatsWithItsSeed) {
+  const TinyRun tiny;
+  Training run(tiny);
+  run.steps(20);
+  SamplerConfig sampler;
+  GenerateConfig request{.prompt = "the loom", .tokens = 100, .seed = 3};
+  const std::string text = generated(tiny, run.trainer, request, sampler);
+  EXPECT_GT(text.size(), 50U);
+  EXPECT_EQ(text, generated(tiny, run.trainer, request, sampler));
+  request.seed = 4;
+  EXPECT_NE(text, generated(tiny, run.trainer, request, sampler));
+  request.prompt = std::string(16, 'x');
+  EXPECT_THROW(generated(tiny, run.trainer, request, sampler), Error);
+}
+
+TEST(Generate, StopsBeforeTheStopText) {
+  const TinyRun tiny;
+  Training run(tiny);
+  run.steps(20);
+  const SamplerConfig greedy{.temperature = 0};
+  GenerateConfig request{.prompt = "the", .tokens = 60};
+  const std::string text = generated(tiny, run.trainer, request, greedy);
+  request.stop = text.substr(20, 4);
+  EXPECT_EQ(generated(tiny, run.trainer, request, greedy), text.substr(0, text.find(request.stop)));
+}
+
+TEST(Sampler, FiltersAndRefusals) {
+  const std::vector<float> logits = {1.0F, 3.0F, 2.9F, -INFINITY};
+  Rng rng(1);
+  const auto counts = [&](const SamplerConfig& config, std::vector<std::int32_t> seen = {}) {
+    std::vector<int> count(4, 0);
+    for (int i = 0; i < 2000; ++i) {
+      ++count[static_cast<std::size_t>(sample_token(logits, seen, config, rng))];
+    }
+    return count;
+  };
+  EXPECT_EQ(counts({.temperature = 0})[1], 2000);
+  EXPECT_EQ(counts({.temperature = 1, .top_k = 2})[0], 0);
+  EXPECT_EQ(counts({.temperature = 1, .top_p = 0.4})[1], 2000);
+  EXPECT_EQ(counts({.temperature = 1, .min_p = 0.5})[0], 0);
+  EXPECT_EQ(counts({.repetition_penalty = 1.2, .temperature = 0}, {1})[2], 2000);
+  const std::vector<int> plain = counts({.temperature = 1});
+  EXPECT_EQ(plain[3], 0);
+  // Probabilities 0.066, 0.490, 0.443; 2000 draws scatter by about 22.
+  EXPECT_NEAR(plain[1], 980, 110);
+  EXPECT_NEAR(plain[0], 133, 60);
+  const SamplerConfig bad{.repetition_penalty = 0.5, .temperature = NAN, .top_p = 2};
+  try {
+    bad.validate();
+    FAIL();
+  } catch (const Error& error) {
+    for (const char* key : {"temperature", "top_p", "repetition_penalty"}) {
+      EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+    }
+  }
+  const std::vector<float> broken = {0.0F, NAN};
+  EXPECT_THROW(sample_token(broken, {}, {}, rng), Error);
+}
+
+}  // namespace
+}  // namespace headloom
