@@ -8,8 +8,8 @@
 
 #include "base/fields.h"
 #include "base/files.h"
+#include "base/temporary.h"
 #include "formats/safetensors.h"
-#include "support/temporary.h"
 
 namespace headloom {
 namespace {
@@ -35,7 +35,7 @@ class Cli : public testing::Test {
   const std::string tiny_ =
       " --d-model 16 --n-heads 2 --n-layers 2 --context 32 --vocab-size 300 --batch 4 ";
 
-  test::TemporaryFolder folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(Cli, WrongUseExitsWithTwo) {

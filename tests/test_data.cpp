@@ -6,11 +6,11 @@
 
 #include "base/error.h"
 #include "base/fields.h"
+#include "base/temporary.h"
 #include "data/batches.h"
 #include "data/corpus_generator.h"
 #include "data/corpus_reader.h"
 #include "data/token_cache.h"
-#include "support/temporary.h"
 
 namespace headloom {
 namespace {
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 /// A cache of the bytes of `text`, one token a byte.
 struct ByteCache {
-  test::TemporaryFolder folder;
+  TemporaryFolder folder;
   Tokenizer tokenizer = Tokenizer::bytes();
   fs::path text_path = folder.path() / "text.txt", cache_path = folder.path() / "tokens.bin";
 
@@ -31,7 +31,7 @@ struct ByteCache {
 };
 
 TEST(Corpus, FoldersAreReadInOrderWithoutHiddenFiles) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   fs::create_directories(folder.path() / "b");
   fs::create_directories(folder.path() / ".git");
   write_file_atomic(folder.path() / "b" / "two.txt", "2");
@@ -219,7 +219,7 @@ class Truth {
 };
 
 TEST(CorpusGenerator, TheTruthIsTrueAndRepeatable) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const auto make = [&](std::uint64_t seed, std::int64_t bytes, const char* name) {
     write_corpus(seed, bytes, folder.path() / name);
     return read_file(folder.path() / name);

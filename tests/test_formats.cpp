@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/temporary.h"
 #include "formats/safetensors.h"
-#include "support/temporary.h"
 
 namespace headloom {
 namespace {
@@ -30,7 +30,7 @@ class Safetensors : public testing::Test {
     }
     return "";
   }
-  test::TemporaryFolder folder_;
+  TemporaryFolder folder_;
   std::filesystem::path path_ = folder_.path() / "x.safetensors";
 };
 

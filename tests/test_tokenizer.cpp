@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/rng.h"
-#include "support/temporary.h"
+#include "base/temporary.h"
 #include "tokenizer/pretokenize.h"
 #include "tokenizer/tokenizer.h"
 
@@ -123,7 +123,7 @@ TEST(Tokenizer, LongPiecesDoNotTakeQuadraticTime) {
 }
 
 TEST(Tokenizer, FilesComeBackTheSame) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const Tokenizer tokenizer = trained(300);
   tokenizer.save(folder.path() / "tokenizer.json");
   const Tokenizer read = Tokenizer::load(folder.path() / "tokenizer.json");
@@ -136,7 +136,7 @@ TEST(Tokenizer, FilesComeBackTheSame) {
 /// A vocabulary of all bytes, "th" and "the", by GPT-2's names, as other programs write it.
 std::string vocabulary(const char* added) {
   const Tokenizer bytes = Tokenizer::bytes();
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   bytes.save(folder.path() / "t.json");
   std::string json = read_file(folder.path() / "t.json");
   const std::size_t begin = json.find("\"vocab\"");
@@ -150,7 +150,7 @@ std::string vocabulary(const char* added) {
 
 TEST(Tokenizer, ReadsBothFormsOfMergesAndTheOldFiles) {
   const std::string vocab = vocabulary("\"th\": 256, \"the\": 257, \"<|endoftext|>\": 258");
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const auto json = [&](const char* merges) {
     write_file_atomic(
         folder.path() / "tokenizer.json",
@@ -176,7 +176,7 @@ TEST(Tokenizer, ReadsBothFormsOfMergesAndTheOldFiles) {
 }
 
 TEST(Tokenizer, DamagedFilesAreRefused) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const auto path = folder.path() / "tokenizer.json";
   for (const char* content : {"", "{", "[]", "{}", R"({"model": {"type": "WordPiece"}})",
                               R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})",

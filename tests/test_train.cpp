@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/temporary.h"
 #include "formats/safetensors.h"
-#include "support/temporary.h"
 #include "support/tiny_models.h"
 #include "train/checkpoint.h"
 #include "train/generate.h"
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 /// A folder with a tokenized text and a config that trains on it in milliseconds a step.
 struct TinyRun {
-  test::TemporaryFolder folder;
+  TemporaryFolder folder;
   Tokenizer tokenizer = Tokenizer::bytes();
   RunConfig config;
 
@@ -258,7 +258,7 @@ TEST(Checkpoint, GoesToTransformersByNameAndShape) {
 }
 
 TEST(Metrics, LinesAreWholeAndNonFiniteNumbersAreNull) {
-  const test::TemporaryFolder folder;
+  const TemporaryFolder folder;
   const fs::path path = folder.path() / "metrics.jsonl";
   {
     MetricsFile file(path, 0);

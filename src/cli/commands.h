@@ -10,6 +10,7 @@ namespace headloom {
 void add_train_command(CLI::App& app, const std::string& command_line, int* exit_code);
 void add_sample_command(CLI::App& app);
 void add_params_command(CLI::App& app);
+void add_bench_command(CLI::App& app);
 void add_corpus_command(CLI::App& app);
 
 }  // namespace headloom

@@ -2,22 +2,13 @@
 
 #include <memory>
 
-#include "base/files.h"
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/find_model.h"
 #include "model/parameters.h"
-#include "train/config.h"
 
 namespace headloom {
 namespace {
-
-/// A preset's name, a config file, or a run's folder.
-ModelConfig find_model(const std::string& name) {
-  namespace fs = std::filesystem;
-  if (fs::is_directory(name)) return read_run_config(fs::path(name) / "config.toml").model;
-  if (fs::is_regular_file(name)) return read_run_config(name).model;
-  return preset(name);
-}
 
 void print_parameters(const std::string& name) {
   const ModelConfig config = find_model(name);

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-namespace headloom::test {
+namespace headloom {
 
 /// A folder of its own, removed with everything in it.
 class TemporaryFolder {
@@ -27,4 +27,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace headloom::test
+}  // namespace headloom

@@ -1,0 +1,116 @@
+#include <fmt/core.h>
+
+#include <memory>
+
+#include "base/fields.h"
+#include "base/progress.h"
+#include "base/threads.h"
+#include "bench/peak.h"
+#include "bench/train_bench.h"
+#include "cli/commands.h"
+#include "cli/find_model.h"
+
+namespace headloom {
+namespace {
+
+constexpr double kGiga = 1e9;
+
+struct BenchArguments {
+  std::string model = "andrea-12m";
+  std::int64_t batch = 4, context = 0, steps = 7;
+  bool json = false;
+};
+
+void print_peak(bool json) {
+  const double fma = measure_fma_peak(0.3), copy = measure_copy_bandwidth(0.5),
+               read = measure_read_bandwidth(0.5);
+  if (json) {
+    fmt::print("{}\n", Json({{"threads", thread_count()},
+                             {"isa", active_isa()},
+                             {"fma_gflops", fma / kGiga},
+                             {"copy_gbytes", copy / kGiga},
+                             {"read_gbytes", read / kGiga}})
+                           .dump());
+    return;
+  }
+  fmt::print("{} threads, {}\n", thread_count(), active_isa());
+  fmt::print("fp32 fused multiply-add {:8.1f} GFLOP/s\n", fma / kGiga);
+  fmt::print("memory copy             {:8.1f} GB/s (read + written)\n", copy / kGiga);
+  fmt::print("memory read             {:8.1f} GB/s\n", read / kGiga);
+}
+
+Json train_json(const BenchArguments& given, const TrainBench& bench) {
+  Json ops = Json::array();
+  for (const OpProfile& op : bench.ops) {
+    ops.push_back({{"op", op.name},
+                   {"calls", op.calls / bench.steps},
+                   {"seconds", op.seconds / static_cast<double>(bench.steps)},
+                   {"gflops", op.flops / op.seconds / kGiga},
+                   {"gbytes", op.bytes / op.seconds / kGiga}});
+  }
+  return {{"model", given.model},
+          {"batch", given.batch},
+          {"context", given.context},
+          {"threads", thread_count()},
+          {"isa", active_isa()},
+          {"peak_gflops", bench.peak / kGiga},
+          {"seconds_per_step", bench.seconds_per_step},
+          {"tokens_per_second", bench.tokens_per_second},
+          {"share_of_peak", bench.share},
+          {"ops", ops}};
+}
+
+void print_train(const BenchArguments& given) {
+  ModelConfig config = find_model(given.model);
+  if (given.context > 0) config.context = given.context;
+  config.validate();
+  const TrainBench bench = bench_train(config, given.batch, given.steps);
+  if (given.json) {
+    fmt::print("{}\n", train_json(given, bench).dump());
+    return;
+  }
+  fmt::print("{}, B {}, T {}: {} threads, {}, peak {:.1f} GFLOP/s measured in this run\n",
+             given.model, given.batch, config.context, thread_count(), active_isa(),
+             bench.peak / kGiga);
+  fmt::print("whole step {:.1f} ms, {} tokens/s, {:.1f}% of peak (median of {})\n\n",
+             1e3 * bench.seconds_per_step,
+             format_count(static_cast<long long>(bench.tokens_per_second)), 100 * bench.share,
+             bench.steps);
+  fmt::print("{:<20}{:>7}{:>10}{:>8}{:>10}{:>9}{:>8}\n", "op", "calls", "ms/step", "time",
+             "GFLOP/s", "of peak", "GB/s");
+  double total = 0;
+  for (const OpProfile& op : bench.ops) total += op.seconds;
+  for (const OpProfile& op : bench.ops) {
+    const double rate = op.flops / op.seconds;
+    fmt::print("{:<20}{:>7}{:>10.2f}{:>7.1f}%", op.name, op.calls / bench.steps,
+               1e3 * op.seconds / static_cast<double>(bench.steps), 100 * op.seconds / total);
+    if (op.flops > 0) {
+      fmt::print("{:>10.1f}{:>8.1f}%\n", rate / kGiga, 100 * rate / bench.peak);
+    } else {
+      fmt::print("{:>27.1f}\n", op.bytes / op.seconds / kGiga);
+    }
+  }
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  auto given = std::make_shared<BenchArguments>();
+  CLI::App* command = app.add_subcommand("bench",
+                                         "Measure this machine and this build.\n\n"
+                                         "  headloom bench peak\n"
+                                         "  headloom bench train andrea-12m --batch 4");
+  command->require_subcommand(1);
+  CLI::App* peak = command->add_subcommand("peak", "arithmetic and memory, as fast as they go");
+  peak->add_flag("--json", given->json, "one JSON object");
+  peak->callback([given] { print_peak(given->json); });
+  CLI::App* train = command->add_subcommand("train", "whole optimizer steps, op by op");
+  train->add_option("model", given->model, "a preset, a config file or a run's folder");
+  train->add_option("--batch", given->batch, "sequences in a step")->check(CLI::PositiveNumber);
+  train->add_option("--context", given->context, "tokens in a sequence (default: the model's)");
+  train->add_option("--steps", given->steps, "steps to time")->check(CLI::PositiveNumber);
+  train->add_flag("--json", given->json, "one JSON object");
+  train->callback([given] { print_train(*given); });
+}
+
+}  // namespace headloom
