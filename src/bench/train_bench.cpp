@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "base/temporary.h"
 #include "bench/peak.h"
+#include "train/plan.h"
 #include "train/trainer.h"
 
 namespace headloom {
@@ -18,20 +19,6 @@ double median(std::vector<double> values) {
 }
 
 }  // namespace
-
-ModelFlops model_flops(const ModelConfig& config, std::int64_t seq) {
-  ModelFlops flops;
-  const double c = static_cast<double>(config.d_model);
-  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
-    const HeadLayout heads = config.head_layout(layer);
-    flops.dense += 2 * c * static_cast<double>(heads.fused_width() + heads.query_width());
-    flops.dense += 4 * c * static_cast<double>(config.mlp_width());
-    const double keys = static_cast<double>(seq + 1) / 2;  // a query's, on average
-    flops.attention += 4 * keys * static_cast<double>(heads.query_width());
-  }
-  flops.logits = 2 * c * static_cast<double>(config.vocab_size);
-  return flops;
-}
 
 TrainBench bench_train(const ModelConfig& config, std::int64_t batch, std::int64_t steps) {
   const TemporaryFolder folder;

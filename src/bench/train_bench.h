@@ -8,19 +8,6 @@
 
 namespace headloom {
 
-/// FLOPs per token of one pass, as multiplications and attention count them (causal pairs exactly).
-struct ModelFlops {
-  double dense = 0;      ///< projections and MLP, forward
-  double attention = 0;  ///< forward
-  double logits = 0;     ///< forward
-
-  double forward() const { return dense + attention + logits; }
-  /// Backward takes each multiplication twice, and attention's two products become five.
-  double training() const { return 3 * (dense + logits) + 3.5 * attention; }
-};
-
-ModelFlops model_flops(const ModelConfig& config, std::int64_t seq);
-
 /// What a whole optimizer step costs.
 struct TrainBench {
   double seconds_per_step = 0;  ///< median

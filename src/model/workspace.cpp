@@ -75,7 +75,9 @@ Workspace<T> arrange_workspace(Arena& arena, const ModelConfig& config, std::int
                                std::int64_t seq, Use use) {
   const std::int64_t rows = batch * seq, c = config.d_model, vp = config.padded_vocab();
   Workspace<T> work;
+  const std::size_t before = arena.used();
   work.blocks = arrange_blocks<T>(arena, config, rows, use);
+  work.block_bytes = arena.used() - before;
   work.branch = take_matrix<T>(arena, rows, c);
   work.last = take_matrix<T>(arena, rows, c);
   work.final_norm = take_matrix<T>(arena, rows, c);

@@ -31,9 +31,10 @@ struct BlockActivations {
 template <class T>
 struct Workspace {
   std::vector<BlockActivations<T>> blocks;
-  Matrix<T> branch;      ///< [R,C] what a sublayer adds to the residual stream
-  Matrix<T> last;        ///< [R,C] residual stream after the last block
-  Matrix<T> final_norm;  ///< [R,C]
+  std::size_t block_bytes = 0;  ///< of all blocks together
+  Matrix<T> branch;             ///< [R,C] what a sublayer adds to the residual stream
+  Matrix<T> last;               ///< [R,C] residual stream after the last block
+  Matrix<T> final_norm;         ///< [R,C]
   T *mean_final, *rstd_final;
   Matrix<T> logits;  ///< [chunk,Vp]
   T* losses;         ///< [R]

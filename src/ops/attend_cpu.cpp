@@ -42,13 +42,15 @@ HWY_INLINE void score_tile(const float* k, std::int64_t dim, const float* q, flo
   tile_multiply<kFirst>(c, k, dim, 1, q, kBlock, dim);
   const bool masked = key + kRows - 1 > first;
   HEADLOOM_UNROLL for (int v = kFirst; v < kVecs; ++v) {
+    V most = largest[v];  // a local: stores to the scores could otherwise alias it
     HEADLOOM_UNROLL for (int i = 0; i < kRows; ++i) {
       if (masked) {
         c[i][v] = hn::IfThenElse(visible(key + i, first, v), c[i][v], hn::Set(d, -INFINITY));
       }
-      largest[v] = hn::Max(largest[v], c[i][v]);
+      most = hn::Max(most, c[i][v]);
       hn::StoreU(c[i][v], d, scores + i * kBlock + v * kLanes);
     }
+    largest[v] = most;
   }
 }
 
@@ -72,14 +74,17 @@ HWY_INLINE void exponentials(float* scores, std::int64_t begin, std::int64_t end
     std::int64_t from, to;
     key_segment<kFirst>(begin, end, first, &from, &to);
     const F d;
+    V most[kVecs], total[kVecs];
+    HEADLOOM_UNROLL for (int v = kFirst; v < kVecs; ++v) most[v] = largest[v], total[v] = sum[v];
     for (std::int64_t key = from; key < to; ++key) {
       float* row = scores + (key - begin) * kBlock;
       HEADLOOM_UNROLL for (int v = kFirst; v < kVecs; ++v) {
-        const V p = exp2_approx(hn::Sub(hn::LoadU(d, row + v * kLanes), largest[v]));
-        sum[v] = hn::Add(sum[v], p);
+        const V p = exp2_approx(hn::Sub(hn::LoadU(d, row + v * kLanes), most[v]));
+        total[v] = hn::Add(total[v], p);
         hn::StoreU(p, d, row + v * kLanes);
       }
     }
+    HEADLOOM_UNROLL for (int v = kFirst; v < kVecs; ++v) sum[v] = total[v];
     exponentials<kFirst + 1>(scores, begin, end, first, largest, sum);
   }
 }

@@ -33,6 +33,7 @@ void choose_schedule(RunConfig& config, std::int64_t corpus_bytes, std::int64_t 
   TrainConfig& train = config.train;
   const ModelConfig& model = config.model;
   train.learning_rate = model.d_model <= 128 ? 3e-3 : model.d_model <= 384 ? 1e-3 : 6e-4;
+  train.beta2 = model.d_model <= 128 ? 0.99 : 0.95;
   train.batch = std::clamp<std::int64_t>(4096 / model.context, 1, 64);
   // Some 10 tokens per parameter, as far as the text allows without being read 20 times.
   const std::int64_t tokens = std::max<std::int64_t>(1, corpus_bytes / kBytesPerToken);

@@ -177,8 +177,9 @@ void Session::report(const StepMetrics& s) {
                    {"clip_factor", s.clip_factor},
                    {"tokens", s.tokens},
                    {"seconds", s.seconds}});
-  // A mean over all steps at first, over the last twenty or so later.
-  const double weight = 1.0 / static_cast<double>(std::min<std::int64_t>(++steps_timed_, 20));
+  // A mean over all steps at first, over the last twenty or so later. The first step of all also
+  // pays for touching the memory, so the second replaces it.
+  const auto weight = 1.0 / static_cast<double>(std::clamp<std::int64_t>(steps_timed_++, 1, 20));
   seconds_per_step_ += weight * (s.seconds - seconds_per_step_);
   // Without a terminal every line stays, so there are fewer of them.
   const std::int64_t line_every =

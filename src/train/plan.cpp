@@ -1,0 +1,95 @@
+#include "train/plan.h"
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "model/parameters.h"
+#include "model/workspace.h"
+
+namespace headloom {
+namespace {
+
+constexpr std::int64_t kFloat = sizeof(float);
+
+/// Backward's private buffers of one (batch, head), the largest scratch that a kernel takes.
+std::int64_t attention_scratch(const ModelConfig& config, std::int64_t seq) {
+  const HeadLayout heads = config.head_layout(0);
+  const std::int64_t padded = (heads.head_dim + 15) / 16 * 16;
+  return thread_count() * kFloat * (4 * seq * padded + 2 * 96 * 64 + 5 * 64 * padded + seq * 64);
+}
+
+/// The number behind a key in a file of the kernel's, such as "MemAvailable:    123 kB".
+std::int64_t read_number(const char* file, const std::string& key) {
+  std::ifstream in(file);
+  std::string word;
+  while (in >> word) {
+    if (key.empty() || word == key) {
+      std::int64_t value = 0;
+      if (key.empty()) return word == "max" ? 0 : std::atoll(word.c_str());
+      return in >> value ? value : 0;
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64_t seq) {
+  const std::int64_t parameters = ParameterLayout(config).stored() * kFloat;
+  MemoryPlan plan;
+  plan.weights = plan.gradients = parameters;
+  plan.optimizer = 2 * parameters;
+  Arena measure;
+  const Workspace<float> work =
+      arrange_workspace<float>(measure, config, batch, seq, Use::kTraining);
+  plan.activations = static_cast<std::int64_t>(work.block_bytes);
+  plan.buffers = static_cast<std::int64_t>(measure.used() - work.block_bytes);
+  plan.scratch = attention_scratch(config, seq);
+  return plan;
+}
+
+ModelFlops model_flops(const ModelConfig& config, std::int64_t seq) {
+  ModelFlops flops;
+  const double c = static_cast<double>(config.d_model);
+  for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+    const HeadLayout heads = config.head_layout(layer);
+    flops.dense += 2 * c * static_cast<double>(heads.fused_width() + heads.query_width());
+    flops.dense += 4 * c * static_cast<double>(config.mlp_width());
+    const double keys = static_cast<double>(seq + 1) / 2;  // a query's, on average
+    flops.attention += 4 * keys * static_cast<double>(heads.query_width());
+  }
+  flops.logits = 2 * c * static_cast<double>(config.vocab_size);
+  return flops;
+}
+
+std::int64_t available_memory() {
+  const std::int64_t system = 1024 * read_number("/proc/meminfo", "MemAvailable:");
+  const std::int64_t limit = read_number("/sys/fs/cgroup/memory.max", "");
+  const std::int64_t used = read_number("/sys/fs/cgroup/memory.current", "");
+  if (limit <= 0) return system;
+  return std::min(system, std::max<std::int64_t>(0, limit - used));
+}
+
+void require_memory(const ModelConfig& config, std::int64_t batch, std::int64_t available) {
+  const MemoryPlan plan = plan_memory(config, batch, config.context);
+  if (available <= 0 || plan.total() <= available) return;
+  std::int64_t fitting = batch - 1;
+  while (fitting > 0 && plan_memory(config, fitting, config.context).total() > available) --fitting;
+  const double mega = 1e6;
+  const std::string advice = fitting > 0
+                                 ? fmt::format("batch {} fits; grad_accum makes up for it", fitting)
+                                 : "not even batch 1 fits; take a smaller model or context";
+  fail_usage(
+      "this run needs {:.0f} MB (weights {:.0f}, gradients {:.0f}, optimizer {:.0f}, activations "
+      "{:.0f}, buffers {:.0f}), and {:.0f} MB are available; {}",
+      static_cast<double>(plan.total()) / mega, static_cast<double>(plan.weights) / mega,
+      static_cast<double>(plan.gradients) / mega, static_cast<double>(plan.optimizer) / mega,
+      static_cast<double>(plan.activations) / mega,
+      static_cast<double>(plan.buffers + plan.scratch) / mega,
+      static_cast<double>(available) / mega, advice);
+}
+
+}  // namespace headloom
