@@ -25,10 +25,64 @@ struct ByteCache {
 
   explicit ByteCache(std::string_view text) {
     write_file_atomic(text_path, text);
-    TokenCache::build(cache_path, {text_path}, tokenizer, 42);
+    TokenCache::build(cache_path, {{text_path}, ""}, tokenizer, 42);
   }
   TokenCache open() const { return TokenCache(cache_path, tokenizer.vocab_size()); }
 };
+
+std::vector<std::string> documents(const Corpus& corpus) {
+  std::vector<std::string> found(1);
+  for_each_part(corpus, [&](std::string_view part, bool last) {
+    found.back() += part;
+    if (last) found.emplace_back();
+  });
+  found.pop_back();
+  return found;
+}
+
+TEST(Corpus, InputAsPeopleHaveIt) {
+  const TemporaryFolder folder;
+  const auto file = [&](const char* name, std::string_view content) {
+    write_file_atomic(folder.path() / name, content);
+    return Corpus{{folder.path() / name}, "text"};
+  };
+  using Documents = std::vector<std::string>;
+  EXPECT_EQ(documents(file("bom.txt", "\xEF\xBB\xBFhello")), Documents{"hello"});
+  EXPECT_EQ(documents(file("crlf.txt", "a\r\nb\rc\n")), Documents{"a\nb\rc\n"});
+  EXPECT_EQ(documents(file("invalid.txt", "\xFF\xFE a")), Documents{"\xFF\xFE a"});
+  EXPECT_EQ(documents(file("empty.txt", "")), Documents{});
+  EXPECT_EQ(documents(file("x.jsonl", "{\"text\": \"one\"}\n\n{\"id\": 1, \"text\": \"two\"}")),
+            (Documents{"one", "two"}));
+  EXPECT_EQ(corpus_files({(folder.path() / "*.txt").string()}).size(), 4U);
+  EXPECT_THROW(corpus_files({(folder.path() / "*.md").string()}), Error);
+  try {
+    documents(file("bad.jsonl", "{\"text\": \"one\"}\n{\"body\": \"two\"}"));
+    FAIL() << "an object without the field was accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("bad.jsonl:2"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Corpus, LongTextsComeInPartsThatPiecesDoNotCross) {
+  const TemporaryFolder folder;
+  const Tokenizer bytes = Tokenizer::bytes();
+  std::string chinese, words, endless(3'000'000, 'x');
+  while (chinese.size() < 3'000'000) chinese += "\u4e2d\u6587\u3002";
+  while (words.size() < 3'000'000) words += "don't  stop\n\n12 times ";
+  for (const std::string& text : {chinese, words, endless}) {
+    write_file_atomic(folder.path() / "text", text);
+    std::string whole;
+    int parts = 0;
+    for_each_part({{folder.path() / "text"}, ""}, [&](std::string_view part, bool last) {
+      EXPECT_LE(part.size(), std::size_t{2} << 20);
+      EXPECT_EQ(last, whole.size() + part.size() == text.size());
+      whole += part;
+      ++parts;
+    });
+    EXPECT_EQ(whole, text);
+    EXPECT_GE(parts, 2);
+  }
+}
 
 TEST(Corpus, FoldersAreReadInOrderWithoutHiddenFiles) {
   const TemporaryFolder folder;
@@ -40,13 +94,11 @@ TEST(Corpus, FoldersAreReadInOrderWithoutHiddenFiles) {
   write_file_atomic(folder.path() / ".git" / "config", "x");
   write_file_atomic(folder.path() / "empty.txt", "");
   const auto files = corpus_files({folder.path().string()});
-  std::string all;
-  for_each_document(files, [&](std::string_view text) { all += text; });
-  EXPECT_EQ(all, "12");
+  EXPECT_EQ(documents({files, ""}), (std::vector<std::string>{"1", "2"}));
   EXPECT_EQ(corpus_bytes(files), 2);
-  const std::uint64_t before = corpus_fingerprint(files);
+  const std::uint64_t before = corpus_fingerprint({files, ""});
   write_file_atomic(folder.path() / "a.txt", "3");
-  EXPECT_NE(corpus_fingerprint(files), before);
+  EXPECT_NE(corpus_fingerprint({files, ""}), before);
   EXPECT_THROW(corpus_files({(folder.path() / "none").string()}), Error);
   EXPECT_THROW(corpus_files({(folder.path() / "empty.txt").string()}), Error);
 }
@@ -74,7 +126,7 @@ TEST(TokenCache, PartsGiveTheSameTokensAsTheWhole) {
   const Tokenizer tokenizer = trainer.train(300);
   std::vector<std::int32_t> whole;
   Encoder(tokenizer).encode(text, whole);
-  TokenCache::build(folder.cache_path, {folder.text_path}, tokenizer, 1);
+  TokenCache::build(folder.cache_path, {{folder.text_path}, ""}, tokenizer, 1);
   const TokenCache tokens(folder.cache_path, tokenizer.vocab_size());
   ASSERT_EQ(tokens.size(), static_cast<std::int64_t>(whole.size()) + 1);
   for (std::size_t i = 0; i < whole.size(); ++i)
@@ -101,8 +153,8 @@ TEST(TokenCache, DamageIsRefusedWithThePlace) {
   other[0] = 'X';
   EXPECT_NE(refused(other), "");
   std::string foreign = good;
-  foreign[44] = foreign[45] = '\xFF';  // the third token becomes 65535
-  EXPECT_NE(refused(foreign).find("token id 65535 at offset 44 is outside the vocabulary of 257"),
+  foreign[52] = foreign[53] = '\xFF';  // the third token becomes 65535
+  EXPECT_NE(refused(foreign).find("token id 65535 at offset 52 is outside the vocabulary of 257"),
             std::string::npos)
       << refused(foreign);
 }

@@ -28,7 +28,7 @@ struct TinyRun {
     std::string text;
     for (int i = 0; i < 400; ++i) text += "the loom weaves thread " + std::to_string(i % 37) + ". ";
     write_file_atomic(folder.path() / "text.txt", text);
-    TokenCache::build(cache(), {folder.path() / "text.txt"}, tokenizer, 1);
+    TokenCache::build(cache(), {{folder.path() / "text.txt"}, ""}, tokenizer, 1);
     config.model = test::tiny_gpt2();
     config.model.vocab_size = tokenizer.vocab_size();
     config.model.context = 16;

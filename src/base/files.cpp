@@ -1,6 +1,7 @@
 #include "base/files.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -149,6 +150,19 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+FileLock::FileLock(const std::filesystem::path& path, const std::string& what) {
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail("cannot open {}: {}", path.string(), system_message(errno));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    ::close(descriptor_);
+    fail_usage("{}: {}", path.string(), what);
+  }
+}
+
+FileLock::~FileLock() {
+  ::close(descriptor_);
 }
 
 std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed) {

@@ -65,6 +65,20 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+/// Holds a lock file as long as it lives. The system lets go of it with the process, so that a
+/// crash leaves nothing behind.
+class FileLock {
+ public:
+  /// Errors: kUsage when another process holds it, naming `path` and what is going on there.
+  FileLock(const std::filesystem::path& path, const std::string& what);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
 /// XXH3-64 of a byte range: the checksum and the fingerprint of the project.
 std::uint64_t hash_bytes(std::string_view bytes, std::uint64_t seed = 0);
 

@@ -9,7 +9,7 @@
 
 namespace headloom {
 
-Progress::Progress() : live_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(bool quiet) : quiet_(quiet), live_(isatty(STDERR_FILENO) != 0) {}
 
 Progress::~Progress() {
   if (shown_) std::fputc('\n', stderr);
@@ -21,6 +21,7 @@ void Progress::clear() {
 }
 
 void Progress::status(const std::string& line) {
+  if (quiet_) return;
   clear();
   std::fputs(line.c_str(), stderr);
   if (live_) {
@@ -32,6 +33,7 @@ void Progress::status(const std::string& line) {
 }
 
 void Progress::note(const std::string& line) {
+  if (quiet_) return;
   clear();
   fmt::print(stderr, "{}\n", line);
   std::fflush(stderr);

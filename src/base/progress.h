@@ -4,10 +4,11 @@
 
 namespace headloom {
 
-/// Progress on stderr: on a terminal one line that is redrawn, elsewhere plain lines.
+/// Progress on stderr: on a terminal one line that is redrawn, elsewhere plain lines, and nothing
+/// when quiet. It uses no colour, so NO_COLOR has nothing to turn off.
 class Progress {
  public:
-  Progress();
+  explicit Progress(bool quiet = false);
   ~Progress();
 
   /// True where `status` redraws a line; false where every line stays (files, pipes).
@@ -20,6 +21,7 @@ class Progress {
  private:
   void clear();
 
+  bool quiet_;
   bool live_;
   bool shown_ = false;
 };

@@ -27,7 +27,7 @@ TrainBench bench_train(const ModelConfig& config, std::int64_t batch, std::int64
   for (char& c : text) c = static_cast<char>(rng.below(256));
   write_file_atomic(folder.path() / "text", text);
   const Tokenizer tokenizer = Tokenizer::bytes();
-  TokenCache::build(folder.path() / "tokens", {folder.path() / "text"}, tokenizer, 0);
+  TokenCache::build(folder.path() / "tokens", {{folder.path() / "text"}, ""}, tokenizer, 0);
   const TokenCache tokens(folder.path() / "tokens", tokenizer.vocab_size());
 
   RunConfig run;

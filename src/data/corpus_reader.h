@@ -9,20 +9,30 @@
 
 namespace headloom {
 
-/// The files behind the given paths: a file is itself, a folder every regular file below it whose
-/// name does not start with a dot, in the order of their paths. Errors: a path that does not exist,
-/// or no file with any text.
+/// Text as people have it: where it lies and how it is read.
+struct Corpus {
+  std::vector<std::filesystem::path> files;
+  std::string field = "text";  ///< of the objects in .jsonl files
+};
+
+/// The files behind the given paths. A file is itself; a folder is every regular file below it
+/// whose name does not start with a dot, in the order of their paths; a path with * ? or [ that is
+/// no file is a pattern. Errors: a path or pattern that names nothing, or nothing with any text.
 std::vector<std::filesystem::path> corpus_files(const std::vector<std::string>& paths);
 
-/// Calls `visit` with the text of each file, one document each, in order. The files are mapped, so
-/// memory stays bounded whatever their size.
-void for_each_document(const std::vector<std::filesystem::path>& files,
-                       const std::function<void(std::string_view)>& visit);
+/// Calls `visit(part, last)` with every document in order, in parts of about a megabyte that end
+/// where pieces of the tokenizer end, `last` with the document's last part. A file is one document;
+/// each object of a .jsonl file is one, by its named field. A byte order mark is left out, CRLF
+/// becomes LF, everything else (invalid UTF-8 too) comes through as it is; empty documents are
+/// skipped. Memory stays bounded whatever the sizes: files are mapped. Errors: names file and line
+/// of a .jsonl object without the field.
+void for_each_part(const Corpus& corpus,
+                   const std::function<void(std::string_view part, bool last)>& visit);
 
 /// Sum of the sizes of the files.
 std::int64_t corpus_bytes(const std::vector<std::filesystem::path>& files);
 
-/// Changes whenever a byte or the order of the documents does.
-std::uint64_t corpus_fingerprint(const std::vector<std::filesystem::path>& files);
+/// Changes whenever a byte of a file, their order or the field does.
+std::uint64_t corpus_fingerprint(const Corpus& corpus);
 
 }  // namespace headloom

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "data/corpus_reader.h"
 
 namespace headloom {
 namespace {
@@ -16,12 +15,13 @@ struct Header {
   std::uint32_t bytes_per_token;
   std::uint64_t count;
   std::uint64_t fingerprint;
+  std::uint64_t text_bytes;
   std::uint64_t finished;  ///< 1 once everything else is on disk
 };
-static_assert(sizeof(Header) == 40);
+static_assert(sizeof(Header) == 48);
 
 constexpr char kMagic[9] = "HLTOKENS";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 /// Reads and checks the header against the file's size.
 bool read_header(std::string_view bytes, Header* header) {
@@ -51,6 +51,7 @@ TokenCache::TokenCache(const fs::path& path, std::int64_t vocab_size) : file_(pa
     fail("{}: not a whole token cache; remove it and it will be made again", path.string());
   }
   count_ = static_cast<std::int64_t>(header.count);
+  text_bytes_ = static_cast<std::int64_t>(header.text_bytes);
   const std::byte* data = file_.bytes().data() + sizeof(Header);
   if (header.bytes_per_token == 2) {
     narrow_ = reinterpret_cast<const std::uint16_t*>(data);
@@ -73,8 +74,8 @@ bool TokenCache::is_current(const fs::path& path, std::uint64_t fingerprint) {
   return read_header(file.text(), &header) && header.fingerprint == fingerprint;
 }
 
-void TokenCache::build(const fs::path& path, const std::vector<fs::path>& files,
-                       const Tokenizer& tokenizer, std::uint64_t fingerprint) {
+void TokenCache::build(const fs::path& path, const Corpus& corpus, const Tokenizer& tokenizer,
+                       std::uint64_t fingerprint) {
   fs::path temporary = path;
   temporary += ".tmp";
   FileWriter writer(temporary);
@@ -85,20 +86,14 @@ void TokenCache::build(const fs::path& path, const std::vector<fs::path>& files,
   header.fingerprint = fingerprint;
   writer.write(&header, sizeof(header));
   Encoder encoder(tokenizer);
-  for_each_document(files, [&](std::string_view text) {
-    // A document goes through in parts, cut where a new word begins, so that memory stays bounded.
-    constexpr std::size_t kPart = std::size_t{1} << 20;
-    std::vector<std::int32_t> ids;
-    while (!text.empty()) {
-      std::size_t end = std::min(kPart, text.size());
-      while (end < text.size() && !(text[end] == ' ' && text[end - 1] > ' ')) ++end;
-      ids.clear();
-      encoder.encode(text.substr(0, end), ids);
-      text.remove_prefix(end);
-      if (text.empty()) ids.push_back(tokenizer.end_of_text());
-      write_tokens(writer, ids, header.bytes_per_token);
-      header.count += ids.size();
-    }
+  std::vector<std::int32_t> ids;
+  for_each_part(corpus, [&](std::string_view part, bool last) {
+    ids.clear();
+    encoder.encode(part, ids);
+    if (last) ids.push_back(tokenizer.end_of_text());
+    write_tokens(writer, ids, header.bytes_per_token);
+    header.count += ids.size();
+    header.text_bytes += part.size();
   });
   header.finished = 1;
   writer.write_at(0, &header, sizeof(header));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "base/threads.h"
@@ -24,21 +25,28 @@ float row_max(const float* logits, std::int64_t vocab) {
   return result;
 }
 
-/// Sum of e^(logit - largest); with `gradient`, also leaves these exponentials in the row.
+/// Sum of e^(logit - largest); with `gradient`, also leaves these exponentials in the row. Short
+/// runs are summed in float, the runs in double, so that a large vocabulary costs no precision.
 float row_exp(float* logits, std::int64_t vocab, float largest, bool gradient) {
+  constexpr std::int64_t kRun = 512;
   const F d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const V shift = hn::Set(d, largest);
-  V sum = hn::Zero(d);
-  for (std::int64_t v = 0; v < vocab; v += lanes) {
-    V p = exp_approx(hn::Sub(load_n(logits + v, vocab - v), shift));
-    if (vocab - v < lanes) {
-      p = hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(vocab - v)), p);
+  double total = 0;
+  for (std::int64_t run = 0; run < vocab; run += kRun) {
+    const std::int64_t end = std::min(vocab, run + kRun);
+    V sum = hn::Zero(d);
+    for (std::int64_t v = run; v < end; v += lanes) {
+      V p = exp_approx(hn::Sub(load_n(logits + v, end - v), shift));
+      if (end - v < lanes) {
+        p = hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(end - v)), p);
+      }
+      sum = hn::Add(sum, p);
+      if (gradient) store_n(p, logits + v, end - v);
     }
-    sum = hn::Add(sum, p);
-    if (gradient) store_n(p, logits + v, vocab - v);
+    total += static_cast<double>(sum_lanes(sum));
   }
-  return sum_lanes(sum);
+  return static_cast<float>(total);
 }
 
 void row_scale(float* row, std::int64_t n, float factor) {

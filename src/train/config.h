@@ -65,11 +65,13 @@ struct TrainConfig {
 struct DataConfig {
   std::vector<std::string> corpus;
   std::string tokenizer = "bpe";
+  std::string field = "text";
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& field) {
-    field("corpus", "files and folders", self.corpus);
+    field("corpus", "files, folders and patterns", self.corpus);
     field("tokenizer", "bpe (trained on the corpus), bytes, or a path", self.tokenizer);
+    field("field", "field of the objects in .jsonl files that holds the text", self.field);
   }
 };
 

@@ -1,5 +1,7 @@
 #include "train/generate.h"
 
+#include <set>
+
 #include "base/error.h"
 
 namespace headloom {
@@ -45,12 +47,18 @@ class StopFilter {
 
 }  // namespace
 
-void generate(Decoder& decoder, const Tokenizer& tokenizer, const SamplerConfig& sampler,
-              const GenerateConfig& config, const std::function<void(std::string_view)>& emit) {
+std::vector<std::int32_t> generate(Decoder& decoder, const Tokenizer& tokenizer,
+                                   const SamplerConfig& sampler, const GenerateConfig& config,
+                                   const std::function<void(std::string_view)>& emit) {
   sampler.validate();
   // A document begins after an end-of-text, so that is what a model of documents expects first.
   std::vector<std::int32_t> ids = {tokenizer.end_of_text()};
   Encoder(tokenizer).encode(config.prompt, ids);
+  const std::size_t prompt_size = ids.size();
+  const auto written = [&] {
+    return std::vector<std::int32_t>(ids.begin() + static_cast<std::ptrdiff_t>(prompt_size),
+                                     ids.end());
+  };
   const std::int64_t context = decoder.context();
   if (static_cast<std::int64_t>(ids.size()) > context) {
     fail_usage("the prompt has {} tokens but the model's context is {}", ids.size() - 1, context);
@@ -64,7 +72,7 @@ void generate(Decoder& decoder, const Tokenizer& tokenizer, const SamplerConfig&
     const std::int32_t id = sample_token(logits, ids, sampler, rng);
     if (id == tokenizer.end_of_text()) break;
     ids.push_back(id);
-    if (!filter.add(text.add(id))) return;
+    if (!filter.add(text.add(id))) return written();
     if (i + 1 == config.tokens) break;
     if (decoder.length() == context) {
       decoder.reset();
@@ -76,6 +84,19 @@ void generate(Decoder& decoder, const Tokenizer& tokenizer, const SamplerConfig&
   }
   filter.add(text.finish());
   filter.flush();
+  return written();
+}
+
+double repeated_share(std::span<const std::int32_t> ids) {
+  constexpr std::size_t kRun = 4;
+  if (ids.size() < kRun) return 0;
+  std::set<std::vector<std::int32_t>> seen;
+  std::size_t repeated = 0;
+  for (std::size_t i = 0; i + kRun <= ids.size(); ++i) {
+    const auto run = ids.subspan(i, kRun);
+    if (!seen.emplace(run.begin(), run.end()).second) ++repeated;
+  }
+  return static_cast<double>(repeated) / static_cast<double>(ids.size() - kRun + 1);
 }
 
 }  // namespace headloom

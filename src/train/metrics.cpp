@@ -49,7 +49,8 @@ void MetricsFile::write(Json line) {
     }
   }
   if (nonfinite) line["nonfinite"] = true;
-  const std::string text = line.dump() + "\n";
+  // Samples may hold bytes that are no UTF-8; a line must be JSON all the same.
+  const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
     fail("cannot write {}: {}", path_.string(), system_message(errno));
   }

@@ -12,6 +12,8 @@
 #include "train/checkpoint.h"
 #include "train/generate.h"
 #include "train/metrics.h"
+#include "train/plan.h"
+#include "train/tensorboard.h"
 #include "train/trainer.h"
 
 namespace headloom {
@@ -19,22 +21,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Tokenizer make_tokenizer(const RunConfig& config, const std::vector<fs::path>& files,
-                         Progress& progress) {
+Tokenizer make_tokenizer(const RunConfig& config, const Corpus& corpus, Progress& progress) {
   if (config.data.tokenizer == "bytes") return Tokenizer::bytes();
   if (config.data.tokenizer != "bpe") return Tokenizer::load(config.data.tokenizer);
   progress.status(fmt::format("training a tokenizer of {} tokens", config.model.vocab_size));
   BpeTrainer trainer;
-  for_each_document(files, [&](std::string_view text) { trainer.add(text); });
+  for_each_part(corpus, [&](std::string_view part, bool) { trainer.add(part); });
   return trainer.train(static_cast<std::int32_t>(config.model.vocab_size));
 }
+
+/// Samples in which more than this share of four-token runs came before get a warning: a loop has
+/// nearly 1, ordinary text of sixty tokens less than 0.1.
+constexpr double kTooRepetitive = 0.5;
 
 /// The run's folder with config, tokenizer and tokens in place.
 struct PreparedRun {
   RunConfig config;
   Tokenizer tokenizer;
   fs::path cache;
-  std::int64_t bytes = 0;
 };
 
 PreparedRun prepare_new(const TrainRequest& request, Progress& progress) {
@@ -44,31 +48,29 @@ PreparedRun prepare_new(const TrainRequest& request, Progress& progress) {
         request.run.string(), request.run.string());
   }
   RunConfig config = request.config;
-  config.validate();
-  const std::vector<fs::path> files = corpus_files(config.data.corpus);
-  Tokenizer tokenizer = make_tokenizer(config, files, progress);
+  const Corpus corpus{corpus_files(config.data.corpus), config.data.field};
+  Tokenizer tokenizer = make_tokenizer(config, corpus, progress);
   config.model.vocab_size = tokenizer.vocab_size();
-  fs::create_directories(request.run);
   tokenizer.save(request.run / "tokenizer.json");
   const fs::path cache = request.run / "tokens.bin";
   progress.status("tokenizing");
-  TokenCache::build(cache, files, tokenizer,
-                    token_fingerprint(corpus_fingerprint(files), tokenizer));
+  TokenCache::build(cache, corpus, tokenizer,
+                    token_fingerprint(corpus_fingerprint(corpus), tokenizer));
   // Absolute paths: the run can then be resumed from anywhere.
   for (std::string& path : config.data.corpus) path = fs::absolute(path).string();
   Json file = {{"command", request.command}};
   file.update(run_config_to_json(config));
   write_file_atomic(request.run / "config.toml", to_toml(file));
-  return {config, std::move(tokenizer), cache, corpus_bytes(files)};
+  return {config, std::move(tokenizer), cache};
 }
 
 PreparedRun prepare_resume(const TrainRequest& request) {
   const RunConfig& config = request.config;
   config.validate();
-  const std::vector<fs::path> files = corpus_files(config.data.corpus);
+  const Corpus corpus{corpus_files(config.data.corpus), config.data.field};
   Tokenizer tokenizer = Tokenizer::load(request.run / "tokenizer.json");
   const fs::path cache = request.run / "tokens.bin";
-  const std::uint64_t wanted = token_fingerprint(corpus_fingerprint(files), tokenizer);
+  const std::uint64_t wanted = token_fingerprint(corpus_fingerprint(corpus), tokenizer);
   if (!TokenCache::is_current(cache, wanted)) {
     if (fs::exists(cache)) {
       fail(
@@ -77,9 +79,9 @@ PreparedRun prepare_resume(const TrainRequest& request) {
           "same run. Restore the corpus, or remove {} to go on with the changed one",
           cache.string(), fmt::join(config.data.corpus, " "), cache.string());
     }
-    TokenCache::build(cache, files, tokenizer, wanted);
+    TokenCache::build(cache, corpus, tokenizer, wanted);
   }
-  return {config, std::move(tokenizer), cache, corpus_bytes(files)};
+  return {config, std::move(tokenizer), cache};
 }
 
 /// The loop around a Trainer: cadences, progress, signals.
@@ -100,6 +102,7 @@ class Session {
       progress_.note(fmt::format("resuming {} at step {}", run_.string(), trainer_.steps_done()));
     }
     metrics_.emplace(run_ / "metrics.jsonl", trainer_.steps_done());
+    events_.emplace(run_ / "events", trainer_.steps_done());
   }
 
   int loop();
@@ -123,6 +126,7 @@ class Session {
   TokenCache tokens_;
   Trainer trainer_;
   std::optional<MetricsFile> metrics_;
+  std::optional<EventFile> events_;
   std::unique_ptr<Decoder> decoder_;
   double validation_loss_ = NAN;
   double seconds_per_step_ = 0;  ///< smoothed
@@ -133,11 +137,11 @@ void Session::print_summary() const {
   const ModelConfig& model = prepared_.config.model;
   const ParameterLayout& layout = trainer_.layout();
   const double bytes_per_token =
-      static_cast<double>(prepared_.bytes) / static_cast<double>(tokens_.size());
+      static_cast<double>(tokens_.text_bytes()) / static_cast<double>(tokens_.size());
   progress_.note(
       fmt::format("threads {}, instruction set {}, device cpu", thread_count(), active_isa()));
   progress_.note(fmt::format("corpus   {} bytes, {} tokens of {:.2f} bytes, vocabulary {}",
-                             format_count(prepared_.bytes), format_count(tokens_.size()),
+                             format_count(tokens_.text_bytes()), format_count(tokens_.size()),
                              bytes_per_token, format_count(model.vocab_size)));
   progress_.note(
       fmt::format("         unigram entropy {:.3f} nats a token: what knowing only how "
@@ -153,6 +157,10 @@ void Session::print_summary() const {
       static_cast<double>(train().steps * train().batch * train().grad_accum) /
           static_cast<double>(trainer_.batches().windows()),
       train().learning_rate));
+  const MemoryPlan plan = plan_memory(model, train().batch, model.context);
+  progress_.note(fmt::format("memory   {:.0f} MB, {:.2f} GFLOP a token",
+                             static_cast<double>(plan.total()) / 1e6,
+                             model_flops(model, model.context).training() / 1e9));
   progress_.note(fmt::format("run      {}", run_.string()));
 }
 
@@ -177,6 +185,10 @@ void Session::report(const StepMetrics& s) {
                    {"clip_factor", s.clip_factor},
                    {"tokens", s.tokens},
                    {"seconds", s.seconds}});
+  events_->write(s.step, {{"loss/train", s.loss},
+                          {"learning_rate", s.learning_rate},
+                          {"gradient_norm", s.gradient_norm},
+                          {"tokens_per_second", static_cast<double>(s.tokens) / s.seconds}});
   // A mean over all steps at first, over the last twenty or so later. The first step of all also
   // pays for touching the memory, so the second replaces it.
   const auto weight = 1.0 / static_cast<double>(std::clamp<std::int64_t>(steps_timed_++, 1, 20));
@@ -203,11 +215,12 @@ void Session::validate() {
   const Evaluation result = trainer_.evaluate();
   if (result.targets == 0) return;
   validation_loss_ = result.loss;
+  events_->write(trainer_.steps_done(), {{"loss/validation", result.loss}});
   metrics_->write({{"step", trainer_.steps_done()},
                    {"validation_loss", result.loss},
                    {"validation_targets", result.targets}});
   const double bytes_per_token =
-      static_cast<double>(prepared_.bytes) / static_cast<double>(tokens_.size());
+      static_cast<double>(tokens_.text_bytes()) / static_cast<double>(tokens_.size());
   progress_.note(fmt::format("step {}: validation loss {:.4f} nats a token, {:.3f} bits a byte",
                              trainer_.steps_done(), result.loss,
                              result.loss / std::log(2.0) / bytes_per_token));
@@ -224,9 +237,19 @@ void Session::sample() {
   request.seed = mix_seed(static_cast<std::uint64_t>(train().seed),
                           static_cast<std::uint64_t>(trainer_.steps_done()));
   std::string text = request.prompt;
-  generate(*decoder_, prepared_.tokenizer, SamplerConfig(), request,
-           [&](std::string_view part) { text += part; });
+  const std::vector<std::int32_t> ids =
+      generate(*decoder_, prepared_.tokenizer, SamplerConfig(), request,
+               [&](std::string_view part) { text += part; });
   progress_.note(fmt::format("step {}: a sample\n{}\n", trainer_.steps_done(), text));
+  const double repeated = repeated_share(ids);
+  metrics_->write(
+      {{"step", trainer_.steps_done()}, {"sample", text}, {"repeated_share", repeated}});
+  if (repeated > kTooRepetitive) {
+    progress_.note(
+        fmt::format("warning: step {}: the sample repeats itself ({:.0f}% of its runs of four "
+                    "tokens came before); a low loss does not show that",
+                    trainer_.steps_done(), 100 * repeated));
+  }
 }
 
 void Session::save() {
@@ -258,8 +281,12 @@ int Session::loop() {
 }  // namespace
 
 int train_run(const TrainRequest& request) {
-  Progress progress;
+  Progress progress(request.verbosity == Verbosity::kQuiet);
+  if (!request.resume) request.config.validate();
+  fs::create_directories(request.run);
+  const FileLock lock(request.run / "lock", "another training is going on in this folder");
   PreparedRun prepared = request.resume ? prepare_resume(request) : prepare_new(request, progress);
+  require_memory(prepared.config.model, prepared.config.train.batch, available_memory());
   Session session(request, std::move(prepared), progress);
   session.print_summary();
   return session.loop();

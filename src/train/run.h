@@ -1,19 +1,8 @@
 #pragma once
 
-#include <filesystem>
-#include <string>
-
-#include "train/config.h"
+#include "train/request.h"
 
 namespace headloom {
-
-/// A training as the command line asks for it.
-struct TrainRequest {
-  RunConfig config;
-  std::filesystem::path run;  ///< folder of the run
-  bool resume = false;        ///< go on where `run` stopped; config.train.steps may differ
-  std::string command;        ///< written into config.toml, so that the run can be repeated
-};
 
 /// Trains from beginning to end: tokenizer, token cache, steps with progress on stderr, metrics,
 /// validation, samples and checkpoints under the run's folder.
