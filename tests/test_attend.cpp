@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "ops/backend.h"
-#include "support/shapes.h"
+#include "selftest/numbers.h"
 
 namespace headloom {
 namespace {

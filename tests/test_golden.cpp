@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/safetensors.h"
-#include "support/tiny_models.h"
+#include "selftest/tiny_models.h"
 
 namespace headloom {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "attention/per_head.h"
 #include "model/decode.h"
-#include "support/tiny_models.h"
+#include "selftest/tiny_models.h"
 
 namespace headloom {
 namespace {

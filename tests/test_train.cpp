@@ -7,7 +7,7 @@
 
 #include "base/temporary.h"
 #include "formats/safetensors.h"
-#include "support/tiny_models.h"
+#include "selftest/tiny_models.h"
 #include "train/checkpoint.h"
 #include "train/generate.h"
 #include "train/metrics.h"

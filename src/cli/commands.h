@@ -12,5 +12,8 @@ void add_sample_command(CLI::App& app);
 void add_params_command(CLI::App& app);
 void add_bench_command(CLI::App& app);
 void add_corpus_command(CLI::App& app);
+void add_plan_command(CLI::App& app);
+void add_selftest_command(CLI::App& app);
+void add_trace_command(CLI::App& app);
 
 }  // namespace headloom

@@ -18,7 +18,10 @@ int run(int argc, char** argv) {
   headloom::add_train_command(app, command_line, &exit_code);
   headloom::add_sample_command(app);
   headloom::add_params_command(app);
+  headloom::add_plan_command(app);
+  headloom::add_trace_command(app);
   headloom::add_bench_command(app);
+  headloom::add_selftest_command(app);
   headloom::add_corpus_command(app);
   try {
     app.parse(argc, argv);

@@ -1,4 +1,4 @@
-#include "support/shapes.h"
+#include "selftest/numbers.h"
 
 #include <fmt/format.h>
 

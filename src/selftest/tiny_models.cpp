@@ -1,4 +1,4 @@
-#include "support/tiny_models.h"
+#include "selftest/tiny_models.h"
 
 namespace headloom::test {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "model/gpt.h"
-#include "support/shapes.h"
+#include "selftest/numbers.h"
 
 namespace headloom::test {
 

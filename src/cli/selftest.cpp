@@ -1,0 +1,32 @@
+#include "selftest/selftest.h"
+
+#include <fmt/core.h>
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/threads.h"
+#include "cli/commands.h"
+#include "ops/backend.h"
+
+namespace headloom {
+
+void add_selftest_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "selftest", "Check this build on this machine: kernels, gradients, resume, determinism.");
+  command->callback([] {
+    fmt::print("{} threads, {}\n", thread_count(), active_isa());
+    int failed = 0;
+    for (const SelfCheck& check : self_checks()) {
+      const auto start = std::chrono::steady_clock::now();
+      const std::string problem = check.run();
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      fmt::print("{:<64}{:>6.2f} s  {}\n", check.name, took.count(),
+                 problem.empty() ? "ok" : problem);
+      failed += problem.empty() ? 0 : 1;
+    }
+    if (failed > 0) fail("{} checks failed; please report the lines above", failed);
+  });
+}
+
+}  // namespace headloom
