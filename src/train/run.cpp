@@ -107,6 +107,7 @@ class Session {
 
   int loop();
   void print_summary() const;
+  double validation_loss() const { return validation_loss_; }
 
  private:
   const TrainConfig& train() const { return prepared_.config.train; }
@@ -280,7 +281,7 @@ int Session::loop() {
 
 }  // namespace
 
-int train_run(const TrainRequest& request) {
+int train_run(const TrainRequest& request, double* validation_loss) {
   Progress progress(request.verbosity == Verbosity::kQuiet);
   if (!request.resume) request.config.validate();
   fs::create_directories(request.run);
@@ -289,7 +290,9 @@ int train_run(const TrainRequest& request) {
   require_memory(prepared.config.model, prepared.config.train.batch, available_memory());
   Session session(request, std::move(prepared), progress);
   session.print_summary();
-  return session.loop();
+  const int code = session.loop();
+  if (validation_loss != nullptr) *validation_loss = session.validation_loss();
+  return code;
 }
 
 }  // namespace headloom

@@ -9,6 +9,7 @@ namespace headloom {
 /// Returns the exit code: 0, or 128 + n when signal n stopped the run after saving.
 /// Errors: kUsage for a config that does not work or a folder that holds a run already; kDiverged
 /// when training diverged, the last good checkpoint left in place.
-int train_run(const TrainRequest& request);
+/// `validation_loss`, when given, gets the last held-out loss, NaN when nothing is held out.
+int train_run(const TrainRequest& request, double* validation_loss = nullptr);
 
 }  // namespace headloom
