@@ -1,5 +1,6 @@
 // The program as a user meets it: exit codes, messages, a run on disk, Ctrl-C and resume.
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -8,6 +9,7 @@
 
 #include "base/fields.h"
 #include "base/files.h"
+#include "base/rng.h"
 #include "base/temporary.h"
 #include "formats/safetensors.h"
 
@@ -28,6 +30,20 @@ class Cli : public testing::Test {
                                             folder_.path().string(), HEADLOOM_BINARY, arguments);
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), read_file(path("out.txt")), read_file(path("err.txt"))};
+  }
+  /// Starts the program in the background.
+  pid_t start(const std::string& arguments) {
+    const std::string command = fmt::format("cd {} && exec {} {} 2>/dev/null", folder_.path().string(),
+                                            HEADLOOM_BINARY, arguments);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
+      ::_exit(127);
+    }
+    return child;
+  }
+  static void wait_for(const fs::path& file) {
+    while (!fs::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   fs::path path(const char* name) const { return folder_.path() / name; }
   /// A text and the flags that train on it in a moment.
@@ -129,6 +145,112 @@ TEST_F(Cli, InterruptSavesAndResumeIsBitwiseTheSameRun) {
   EXPECT_EQ(losses(path("cut/metrics.jsonl")), losses(path("whole/metrics.jsonl")));
   EXPECT_EQ(read_file(path("cut/latest/model.safetensors")),
             read_file(path("whole/latest/model.safetensors")));
+}
+
+TEST_F(Cli, TheSecondTrainingInAFolderIsRefused) {
+  make_text();
+  const pid_t child = start("train book.txt --out runs/one --steps 1000000 --checkpoint-every 10" + tiny_);
+  wait_for(path("runs/one/latest/state.json"));
+  const Result second = run("train --resume runs/one");
+  EXPECT_EQ(second.code, 2);
+  EXPECT_NE(second.err.find("another training is going on"), std::string::npos) << second.err;
+  // Sampling is no training: it works meanwhile.
+  EXPECT_EQ(run("sample runs/one --tokens 3").code, 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(run("train --resume runs/one --steps 1").code, 0);  // the crash left no lock behind
+}
+
+TEST_F(Cli, KilledAtAnyMomentTheNewestCheckpointLoads) {
+  make_text();
+  const char* soak = std::getenv("HEADLOOM_SOAK");
+  const int kills = soak != nullptr ? std::atoi(soak) : 10;
+  const std::string flags = " --steps 1000000 --eval-every 0 --sample-every 0 --checkpoint-every 1 "
+                            "--keep-checkpoints 1" + tiny_;
+  Rng rng(7);
+  for (int i = 0; i < kills; ++i) {
+    const pid_t child = start(i == 0 ? "train book.txt --out cut" + flags : "train --resume cut");
+    wait_for(path("cut/latest/state.json"));
+    std::this_thread::sleep_for(std::chrono::microseconds(50'000 + rng.below(100'000)));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    const Result sampled = run("sample cut --tokens 2");
+    ASSERT_EQ(sampled.code, 0) << "after kill " << i << ": " << sampled.err;
+  }
+}
+
+TEST_F(Cli, AFailingCallLeavesTheOldCheckpoint) {
+#ifdef HEADLOOM_FAILING_IO
+  make_text();
+  ASSERT_EQ(run("train book.txt --out good --steps 2 --keep-checkpoints 1" + tiny_).code, 0);
+  int failures = 0;
+  for (int call = 1;; ++call) {
+    ASSERT_LT(call, 500) << "the run never got through";
+    fs::remove_all(path("cut"));
+    fs::copy(path("good"), path("cut"), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    ::setenv("LD_PRELOAD", HEADLOOM_FAILING_IO, 1);
+    ::setenv("FAIL_AT_CALL", std::to_string(call).c_str(), 1);
+    const Result result = run("train --resume cut --steps 3 -q");
+    ::unsetenv("LD_PRELOAD");
+    if (result.code == 0) break;
+    ++failures;
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_NE(result.err.find("No space left on device"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.find("cut"), std::string::npos) << result.err;
+    EXPECT_EQ(run("sample cut --tokens 2").code, 0) << "after failing call " << call;
+  }
+  EXPECT_GT(failures, 15);
+#else
+  GTEST_SKIP() << "not under sanitizers";
+#endif
+}
+
+TEST_F(Cli, AFullDiskAndAFolderThatCannotBeWritten) {
+  make_text();
+  EXPECT_EQ(run("train book.txt --out /proc/no-such-place" + tiny_).code, 1);
+  const fs::path disk = path("disk");
+  fs::create_directories(disk);
+  if (::mount("none", disk.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "needs root";
+  const Result result = run("train book.txt --out disk/run --steps 9 --checkpoint-every 1 --keep-checkpoints 20"
+                            " --d-model 32 --n-heads 2 --n-layers 2 --context 32 --vocab-size 300 --batch 4");
+  const Result sampled = run("sample disk/run --tokens 2");
+  ::umount(disk.c_str());
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("No space left on device"), std::string::npos) << result.err;
+  EXPECT_EQ(sampled.code, 0) << sampled.err;
+}
+
+TEST_F(Cli, InputFromStdinAndJsonLines) {
+  make_text();
+  std::system(fmt::format("cd {} && {} train - --out piped --steps 2 {} <book.txt 2>/dev/null",
+                          folder_.path().string(), HEADLOOM_BINARY, tiny_)
+                  .c_str());
+  EXPECT_TRUE(fs::exists(path("piped/latest")));
+  std::string lines;
+  for (int i = 0; i < 200; ++i) lines += Json({{"id", i}, {"body", "some words about weaving"}}).dump() + "\n";
+  write_file_atomic(path("docs.jsonl"), lines);
+  EXPECT_EQ(run("train docs.jsonl --field body --out a --steps 2" + tiny_).code, 0);
+  const Result wrong = run("train docs.jsonl --out b --steps 2" + tiny_);
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_NE(wrong.err.find("docs.jsonl:1"), std::string::npos) << wrong.err;
+}
+
+TEST_F(Cli, QuietIsQuietAndDataGoesToStdout) {
+  make_text();
+  const Result quiet = run("train book.txt --out q -q --steps 2" + tiny_);
+  EXPECT_EQ(quiet.err + quiet.out, "");
+  const Result plan = run("plan andrea-nano --batch 1 --json");
+  EXPECT_EQ(plan.code, 0);
+  EXPECT_TRUE(Json::parse(plan.out)["bytes"]["total"].is_number()) << plan.out;
+  EXPECT_EQ(run("trace q --json").code, 0);
+  EXPECT_EQ(run("selftest").code, 0);
+}
+
+TEST_F(Cli, ARunThatCannotFitIsRefusedWithASuggestion) {
+  make_text();
+  const Result result = run("train book.txt --preset andrea-120m --vocab-size 300 --batch 100000 --context 64");
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_NE(result.err.find("fits; grad_accum makes up for it"), std::string::npos) << result.err;
 }
 
 TEST_F(Cli, AChangedCorpusIsNotResumed) {

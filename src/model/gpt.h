@@ -71,6 +71,8 @@ class Gpt {
   ParameterLayout layout_;
   const Ops<T>& ops_;
   ModelWeights<T> weights_;
+  ModelWeights<T> gradient_views_;  ///< of the array that accumulate_gradients saw last
+  T* gradient_base_ = nullptr;
   std::int64_t max_batch_;
   std::int64_t max_seq_;
   Use use_;

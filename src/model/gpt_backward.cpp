@@ -90,7 +90,11 @@ Sum<T> Gpt<T>::head_losses(const TokenBatch& batch, bool backward, double scale,
 template <class T>
 Sum<T> Gpt<T>::accumulate_gradients(const TokenBatch& batch, double gradient_scale, T* gradients) {
   if (use_ != Use::kTraining) fail("this model was made for inference and keeps no gradients");
-  const ModelWeights<T> dweights = layout_.views(gradients);
+  if (gradients != gradient_base_) {
+    gradient_views_ = layout_.views(gradients);
+    gradient_base_ = gradients;
+  }
+  const ModelWeights<T>& dweights = gradient_views_;
   const std::int64_t rows = batch.rows();
   std::vector<KvCache<T>> no_cache;
   hidden_states(batch.inputs, batch.batch, batch.seq, 0, no_cache);

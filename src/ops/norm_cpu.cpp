@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "base/threads.h"
 #include "ops/cpu.h"

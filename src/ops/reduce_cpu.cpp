@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <vector>
 
 #include "base/threads.h"
 #include "ops/cpu.h"
@@ -69,13 +68,14 @@ void column_sum_cpu(const ColumnSum<float>& s) {
 }
 
 void sum_squares_cpu(const SumSquares<float>& s) {
-  std::vector<double> totals(static_cast<std::size_t>(thread_count()), 0.0);
+  const int parts = thread_count();
+  auto* totals = reinterpret_cast<double*>(thread_scratch(2 * parts));
+  std::fill_n(totals, parts, 0.0);
   parallel_slices(s.count, [&](std::int64_t begin, std::int64_t end, int part) {
-    totals[static_cast<std::size_t>(part)] =
-        HWY_DYNAMIC_DISPATCH(sum_squares_range)(s.x, begin, end);
+    totals[part] = HWY_DYNAMIC_DISPATCH(sum_squares_range)(s.x, begin, end);
   });
   *s.result = 0;
-  for (const double total : totals) *s.result += total;
+  for (int part = 0; part < parts; ++part) *s.result += totals[part];
 }
 
 void zero_cpu(const Zero<float>& z) {
