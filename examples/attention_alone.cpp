@@ -1,5 +1,5 @@
-// Attention without a framework: forward and backward on fused activations [q | k | v], and a check of
-// one gradient against a finite difference.
+// Attention without a framework: forward and backward on fused activations [q | k | v], and a check
+// of one gradient against a finite difference.
 #include <headloom/attention.h>
 #include <headloom/error.h>
 
@@ -16,7 +16,8 @@ constexpr std::int64_t kWidth = kHeads * kHeadDim, kFused = 3 * kWidth;
 /// Sum of weights * attention, and what forward leaves behind.
 double weighted_sum(const std::vector<float>& qkv, const std::vector<float>& weights,
                     std::vector<float>& out, std::vector<float>& lse) {
-  headloom::AttentionShape shape{.batch = kBatch, .seq = kSeq, .heads = kHeads, .head_dim = kHeadDim};
+  headloom::AttentionShape shape{
+      .batch = kBatch, .seq = kSeq, .heads = kHeads, .head_dim = kHeadDim};
   shape.q_stride = shape.kv_stride = kFused;
   const float* q = qkv.data();
   headloom::causal_attention_forward(shape, q, q + kWidth, q + 2 * kWidth, out.data(), lse.data());
@@ -36,12 +37,14 @@ int main() {
   std::vector<float> out(weights.size()), lse(kBatch * kHeads * kSeq), gradient(qkv.size());
   try {
     weighted_sum(qkv, weights, out, lse);
-    headloom::AttentionShape shape{.batch = kBatch, .seq = kSeq, .heads = kHeads, .head_dim = kHeadDim};
+    headloom::AttentionShape shape{
+        .batch = kBatch, .seq = kSeq, .heads = kHeads, .head_dim = kHeadDim};
     shape.q_stride = shape.kv_stride = kFused;
     const float* q = qkv.data();
     float* dq = gradient.data();
     headloom::causal_attention_backward(shape, q, q + kWidth, q + 2 * kWidth, out.data(),
-                                        weights.data(), lse.data(), dq, dq + kWidth, dq + 2 * kWidth);
+                                        weights.data(), lse.data(), dq, dq + kWidth,
+                                        dq + 2 * kWidth);
   } catch (const headloom::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -29,9 +29,8 @@ int main(int argc, char** argv) {
     std::printf("%lld parameters\n", static_cast<long long>(model.parameters()));
     headloom::GenerateOptions writing;
     writing.tokens = 40;
-    model.stream("The ", writing, [](std::string_view text) {
-      std::fwrite(text.data(), 1, text.size(), stdout);
-    });
+    model.stream("The ", writing,
+                 [](std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); });
     std::printf("\n");
     return 0;
   } catch (const headloom::Error& error) {

@@ -1,4 +1,5 @@
-// Any bytes are a config.toml or a headloom::Error; a good one survives being written and read again.
+// Any bytes are a config.toml or a headloom::Error; a good one survives being written and read
+// again.
 #include <cstdlib>
 
 #include "base/error.h"

@@ -12,8 +12,7 @@ namespace headloom {
 /// Bytes under a path, without a disk: the readers take paths.
 class MemoryFile {
  public:
-  MemoryFile(const std::uint8_t* data, std::size_t size)
-      : descriptor_(::memfd_create("fuzz", 0)) {
+  MemoryFile(const std::uint8_t* data, std::size_t size) : descriptor_(::memfd_create("fuzz", 0)) {
     ok_ = ::write(descriptor_, data, size) == static_cast<ssize_t>(size);
   }
   ~MemoryFile() { ::close(descriptor_); }

@@ -33,8 +33,8 @@ class Cli : public testing::Test {
   }
   /// Starts the program in the background.
   pid_t start(const std::string& arguments) {
-    const std::string command = fmt::format("cd {} && exec {} {} 2>/dev/null", folder_.path().string(),
-                                            HEADLOOM_BINARY, arguments);
+    const std::string command = fmt::format("cd {} && exec {} {} 2>/dev/null",
+                                            folder_.path().string(), HEADLOOM_BINARY, arguments);
     const pid_t child = ::fork();
     if (child == 0) {
       ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
@@ -61,6 +61,9 @@ TEST_F(Cli, WrongUseExitsWithTwo) {
   }
   const Result typo = run("params andrea-12");
   EXPECT_NE(typo.err.find("did you mean andrea-12m?"), std::string::npos) << typo.err;
+  EXPECT_NE(run("tarin x").err.find("unknown command tarin, did you mean train?"),
+            std::string::npos);
+  EXPECT_NE(run("train x --stesp 3").err.find("did you mean --steps?"), std::string::npos);
   make_text();
   const Result config = run("train book.txt --n-heads 11 --n-layers 0");
   EXPECT_EQ(config.code, 2);
@@ -81,6 +84,18 @@ TEST_F(Cli, ParamsShowsThePublishedNumbers) {
   for (const char* number : {"2,359,296", "28,311,552", "98,698,752"}) {
     EXPECT_NE(result.out.find(number), std::string::npos) << result.out;
   }
+}
+
+TEST_F(Cli, CompletionIsBash) {
+  const Result script = run("completion");
+  EXPECT_EQ(script.code, 0);
+  write_file_atomic(path("completion.sh"), script.out);
+  const std::string check = fmt::format(
+      "cd {} && bash -c '. ./completion.sh; COMP_WORDS=(headloom train --see); COMP_CWORD=2; "
+      "_headloom; "
+      "test \"${{COMPREPLY[*]}}\" = --seed'",
+      folder_.path().string());
+  EXPECT_EQ(std::system(check.c_str()), 0);
 }
 
 TEST_F(Cli, TrainsSamplesAndResumes) {
@@ -149,7 +164,8 @@ TEST_F(Cli, InterruptSavesAndResumeIsBitwiseTheSameRun) {
 
 TEST_F(Cli, TheSecondTrainingInAFolderIsRefused) {
   make_text();
-  const pid_t child = start("train book.txt --out runs/one --steps 1000000 --checkpoint-every 10" + tiny_);
+  const pid_t child =
+      start("train book.txt --out runs/one --steps 1000000 --checkpoint-every 10" + tiny_);
   wait_for(path("runs/one/latest/state.json"));
   const Result second = run("train --resume runs/one");
   EXPECT_EQ(second.code, 2);
@@ -165,8 +181,10 @@ TEST_F(Cli, KilledAtAnyMomentTheNewestCheckpointLoads) {
   make_text();
   const char* soak = std::getenv("HEADLOOM_SOAK");
   const int kills = soak != nullptr ? std::atoi(soak) : 10;
-  const std::string flags = " --steps 1000000 --eval-every 0 --sample-every 0 --checkpoint-every 1 "
-                            "--keep-checkpoints 1" + tiny_;
+  const std::string flags =
+      " --steps 1000000 --eval-every 0 --sample-every 0 --checkpoint-every 1 "
+      "--keep-checkpoints 1" +
+      tiny_;
   Rng rng(7);
   for (int i = 0; i < kills; ++i) {
     const pid_t child = start(i == 0 ? "train book.txt --out cut" + flags : "train --resume cut");
@@ -187,7 +205,8 @@ TEST_F(Cli, AFailingCallLeavesTheOldCheckpoint) {
   for (int call = 1;; ++call) {
     ASSERT_LT(call, 500) << "the run never got through";
     fs::remove_all(path("cut"));
-    fs::copy(path("good"), path("cut"), fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    fs::copy(path("good"), path("cut"),
+             fs::copy_options::recursive | fs::copy_options::copy_symlinks);
     ::setenv("LD_PRELOAD", HEADLOOM_FAILING_IO, 1);
     ::setenv("FAIL_AT_CALL", std::to_string(call).c_str(), 1);
     const Result result = run("train --resume cut --steps 3 -q");
@@ -211,8 +230,9 @@ TEST_F(Cli, AFullDiskAndAFolderThatCannotBeWritten) {
   const fs::path disk = path("disk");
   fs::create_directories(disk);
   if (::mount("none", disk.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "needs root";
-  const Result result = run("train book.txt --out disk/run --steps 9 --checkpoint-every 1 --keep-checkpoints 20"
-                            " --d-model 32 --n-heads 2 --n-layers 2 --context 32 --vocab-size 300 --batch 4");
+  const Result result =
+      run("train book.txt --out disk/run --steps 9 --checkpoint-every 1 --keep-checkpoints 20"
+          " --d-model 32 --n-heads 2 --n-layers 2 --context 32 --vocab-size 300 --batch 4");
   const Result sampled = run("sample disk/run --tokens 2");
   ::umount(disk.c_str());
   EXPECT_EQ(result.code, 1);
@@ -227,7 +247,8 @@ TEST_F(Cli, InputFromStdinAndJsonLines) {
                   .c_str());
   EXPECT_TRUE(fs::exists(path("piped/latest")));
   std::string lines;
-  for (int i = 0; i < 200; ++i) lines += Json({{"id", i}, {"body", "some words about weaving"}}).dump() + "\n";
+  for (int i = 0; i < 200; ++i)
+    lines += Json({{"id", i}, {"body", "some words about weaving"}}).dump() + "\n";
   write_file_atomic(path("docs.jsonl"), lines);
   EXPECT_EQ(run("train docs.jsonl --field body --out a --steps 2" + tiny_).code, 0);
   const Result wrong = run("train docs.jsonl --out b --steps 2" + tiny_);
@@ -248,7 +269,8 @@ TEST_F(Cli, QuietIsQuietAndDataGoesToStdout) {
 
 TEST_F(Cli, ARunThatCannotFitIsRefusedWithASuggestion) {
   make_text();
-  const Result result = run("train book.txt --preset andrea-120m --vocab-size 300 --batch 100000 --context 64");
+  const Result result =
+      run("train book.txt --preset andrea-120m --vocab-size 300 --batch 100000 --context 64");
   EXPECT_EQ(result.code, 2) << result.err;
   EXPECT_NE(result.err.find("fits; grad_accum makes up for it"), std::string::npos) << result.err;
 }

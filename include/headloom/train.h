@@ -6,11 +6,12 @@
 
 namespace headloom {
 
-/// A training as a program asks for it; what is left empty is chosen as the command line chooses it.
+/// A training as a program asks for it; what is left empty is chosen as the command line chooses
+/// it.
 struct TrainOptions {
   std::vector<std::string> corpus;  ///< files, folders and patterns
-  std::string preset;               ///< andrea-nano, andrea-12m, andrea-120m, andrea-480m, gpt2-124m
-  std::string run;                  ///< folder of the run; must not hold one yet
+  std::string preset;  ///< andrea-nano, andrea-12m, andrea-120m, andrea-480m, gpt2-124m
+  std::string run;     ///< folder of the run; must not hold one yet
   /// Any field of the config by its key, as text: {"steps", "500"}, {"n_heads", "6"}, ...
   std::map<std::string, std::string> settings;
   bool quiet = false;  ///< no progress on stderr

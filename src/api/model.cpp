@@ -43,10 +43,8 @@ void Model::stream(const std::string& prompt, const GenerateOptions& options,
                               .top_k = options.top_k,
                               .top_p = options.top_p,
                               .min_p = options.min_p};
-  const GenerateConfig request{.prompt = prompt,
-                               .tokens = options.tokens,
-                               .seed = options.seed,
-                               .stop = options.stop};
+  const GenerateConfig request{
+      .prompt = prompt, .tokens = options.tokens, .seed = options.seed, .stop = options.stop};
   headloom::generate(*state_->decoder, state_->tokenizer, sampler, request, emit);
 }
 

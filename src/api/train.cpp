@@ -19,7 +19,8 @@ double train(const TrainOptions& options) {
   inputs.preset = options.preset;
   inputs.out = options.run;
   inputs.command = "headloom::train";
-  const std::vector<std::string> model = field_keys(ModelConfig()), train = field_keys(TrainConfig());
+  const std::vector<std::string> model = field_keys(ModelConfig()),
+                                 train = field_keys(TrainConfig());
   for (const auto& [key, text] : options.settings) {
     if (contains(model, key)) {
       inputs.model[key] = text;

@@ -1,8 +1,10 @@
 #include <cstdio>
 #include <exception>
+#include <memory>
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/help.h"
 
 namespace {
 
@@ -10,6 +12,7 @@ int run(int argc, char** argv) {
   CLI::App app(
       "Headloom grows small GPTs from raw text and shows what every attention head learns.",
       "headloom");
+  app.formatter(std::make_shared<headloom::HelpFormatter>());
   app.require_subcommand(1);
   app.set_version_flag("--version", HEADLOOM_VERSION);
   int exit_code = 0;
@@ -23,11 +26,17 @@ int run(int argc, char** argv) {
   headloom::add_bench_command(app);
   headloom::add_selftest_command(app);
   headloom::add_corpus_command(app);
+  app.add_subcommand("completion", "Print a completion script for bash.")->callback([&app] {
+    std::fputs(headloom::bash_completion(app).c_str(), stdout);
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : static_cast<int>(headloom::ErrorKind::kUsage);
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help and --version
+    const std::string unknown = headloom::suggestion(app, argc, argv);
+    std::fprintf(stderr, "headloom: %s\nheadloom --help says more.\n",
+                 unknown.empty() ? error.what() : unknown.c_str());
+    return static_cast<int>(headloom::ErrorKind::kUsage);
   }
   return exit_code;
 }

@@ -10,10 +10,28 @@
 namespace headloom {
 namespace {
 
-void print_parameters(const std::string& name) {
+struct ParamsArguments {
+  std::string model;
+  bool json = false;
+};
+
+void print_json(const ParameterLayout& layout) {
+  Json tensors = Json::array();
+  for (const ParameterInfo& info : layout.tensors()) {
+    tensors.push_back({{"name", info.name}, {"shape", info.shape}, {"size", info.size()}});
+  }
+  fmt::print("{}\n", Json({{"total", layout.count()}, {"tensors", tensors}}).dump());
+}
+
+void print_parameters(const ParamsArguments& given) {
+  const std::string& name = given.model;
   const ModelConfig config = find_model(name);
   config.validate();
   const ParameterLayout layout(config);
+  if (given.json) {
+    print_json(layout);
+    return;
+  }
   const std::int64_t total = layout.count();
   fmt::print("{}: d_model {}, {} heads of {}, {} layers, context {}, vocabulary {}\n\n", name,
              config.d_model, fmt::join(config.n_heads, ","), config.head_layout(0).head_dim,
@@ -35,13 +53,15 @@ void print_parameters(const std::string& name) {
 }  // namespace
 
 void add_params_command(CLI::App& app) {
-  auto name = std::make_shared<std::string>();
+  auto given = std::make_shared<ParamsArguments>();
   CLI::App* command = app.add_subcommand("params",
                                          "Show where a model's parameters are.\n\n"
                                          "  headloom params andrea-120m\n"
                                          "  headloom params runs/mybook");
-  command->add_option("model", *name, "a preset, a config file or a run's folder")->required();
-  command->callback([name] { print_parameters(*name); });
+  command->add_option("model", given->model, "a preset, a config file or a run's folder")
+      ->required();
+  command->add_flag("--json", given->json, "every tensor, as one JSON object");
+  command->callback([given] { print_parameters(*given); });
 }
 
 }  // namespace headloom

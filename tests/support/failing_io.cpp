@@ -1,5 +1,5 @@
-// Preloaded into the program (LD_PRELOAD): the FAIL_AT_CALL-th call that changes the disk fails with "No
-// space left on device"; all others do what they always do.
+// Preloaded into the program (LD_PRELOAD): the FAIL_AT_CALL-th call that changes the disk fails
+// with "No space left on device"; all others do what they always do.
 #include <dlfcn.h>
 #include <sys/types.h>
 #include <unistd.h>
