@@ -4,6 +4,7 @@
 #include <chrono>
 #include <vector>
 
+#include "bench/median.h"
 #include "bench/peak.h"
 #include "model/gpt.h"
 #include "train/plan.h"
@@ -40,10 +41,9 @@ SpeedEstimate estimate_speed(const ModelConfig& config, std::int64_t batch, doub
     times.push_back(pass());
     spent += times.back();
   }
-  std::sort(times.begin(), times.end());
   const double work = model_flops(layer, seq).training() * static_cast<double>(tokens.rows());
   SpeedEstimate estimate;
-  estimate.flops_per_second = work / times[times.size() / 2];
+  estimate.flops_per_second = work / median(times);
   const double rows = static_cast<double>(batch * seq);
   // AdamW reads four numbers a parameter and writes three; zeroing and the norm touch it twice
   // more.

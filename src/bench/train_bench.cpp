@@ -6,20 +6,12 @@
 #include "base/files.h"
 #include "base/rng.h"
 #include "base/temporary.h"
+#include "bench/median.h"
 #include "bench/peak.h"
 #include "train/plan.h"
 #include "train/trainer.h"
 
 namespace headloom {
-namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-}  // namespace
-
 TrainBench bench_train(const ModelConfig& config, std::int64_t batch, std::int64_t steps) {
   const TemporaryFolder folder;
   std::string text(static_cast<std::size_t>(4 * batch * (config.context + 1)), '\0');

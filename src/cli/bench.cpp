@@ -5,6 +5,7 @@
 #include "base/fields.h"
 #include "base/progress.h"
 #include "base/threads.h"
+#include "bench/decode_bench.h"
 #include "bench/peak.h"
 #include "bench/train_bench.h"
 #include "cli/commands.h"
@@ -17,7 +18,7 @@ constexpr double kGiga = 1e9;
 
 struct BenchArguments {
   std::string model = "andrea-12m";
-  std::int64_t batch = 4, context = 0, steps = 7;
+  std::int64_t batch = 4, context = 0, steps = 7, prompt = 900, tokens = 40;
   bool json = false;
 };
 
@@ -92,6 +93,30 @@ void print_train(const BenchArguments& given) {
   }
 }
 
+void print_decode(const BenchArguments& given) {
+  const ModelConfig config = find_model(given.model);
+  config.validate();
+  const DecodeBench bench = bench_decode(config, given.prompt, given.tokens);
+  if (given.json) {
+    fmt::print("{}\n", Json({{"model", given.model},
+                             {"prompt", given.prompt},
+                             {"threads", thread_count()},
+                             {"isa", active_isa()},
+                             {"prompt_tokens_per_second", bench.prompt_tokens_per_second},
+                             {"tokens_per_second", bench.tokens_per_second},
+                             {"read_gbytes", bench.bandwidth / kGiga},
+                             {"share_of_bandwidth", bench.share}})
+                           .dump());
+    return;
+  }
+  fmt::print("{}, after a prompt of {}: {} threads, {}, {:.1f} GB/s read measured in this run\n",
+             given.model, given.prompt, thread_count(), active_isa(), bench.bandwidth / kGiga);
+  fmt::print("prompt {:.0f} tokens/s; then {:.1f} tokens/s, {:.0f} MB of weights each, {:.1f}% of the "
+             "bandwidth (median of {})\n",
+             bench.prompt_tokens_per_second, bench.tokens_per_second, bench.bytes_per_token / 1e6,
+             100 * bench.share, given.tokens);
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
@@ -99,7 +124,8 @@ void add_bench_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench",
                                          "Measure this machine and this build.\n\n"
                                          "  headloom bench peak\n"
-                                         "  headloom bench train andrea-12m --batch 4");
+                                         "  headloom bench train andrea-12m --batch 4\n"
+                                         "  headloom bench decode andrea-120m --prompt 900");
   command->require_subcommand(1);
   CLI::App* peak = command->add_subcommand("peak", "arithmetic and memory, as fast as they go");
   peak->add_flag("--json", given->json, "one JSON object");
@@ -111,6 +137,12 @@ void add_bench_command(CLI::App& app) {
   train->add_option("--steps", given->steps, "steps to time")->check(CLI::PositiveNumber);
   train->add_flag("--json", given->json, "one JSON object");
   train->callback([given] { print_train(*given); });
+  CLI::App* decode = command->add_subcommand("decode", "writing text, token by token");
+  decode->add_option("model", given->model, "a preset, a config file or a run's folder");
+  decode->add_option("--prompt", given->prompt, "tokens of prompt")->check(CLI::PositiveNumber);
+  decode->add_option("--tokens", given->tokens, "tokens to write")->check(CLI::PositiveNumber);
+  decode->add_flag("--json", given->json, "one JSON object");
+  decode->callback([given] { print_decode(*given); });
 }
 
 }  // namespace headloom

@@ -8,6 +8,9 @@
 namespace headloom {
 namespace {
 
+/// Up to so many rows the weights are read straight from memory, once per row.
+constexpr std::int64_t kFewRows = 2;
+
 /// oneDNN adds into C, so a bias goes there first.
 void spread_bias(const Gemm<float>& g) {
   parallel_slices(g.c.rows, [&](std::int64_t begin, std::int64_t end, int) {
@@ -19,6 +22,10 @@ void spread_bias(const Gemm<float>& g) {
 
 void gemm_cpu(const Gemm<float>& g) {
   if (g.c.rows == 0 || g.c.cols == 0) return;
+  if (g.c.rows <= kFewRows && !g.transpose_a) {
+    gemm_rows_cpu(g);
+    return;
+  }
   const bool has_bias = g.bias != nullptr;
   if (has_bias) spread_bias(g);
   const float beta = g.accumulate || has_bias ? 1.0F : 0.0F;

@@ -1,0 +1,44 @@
+#include "bench/decode_bench.h"
+
+#include <chrono>
+
+#include "bench/median.h"
+#include "bench/peak.h"
+#include "model/decode.h"
+
+namespace headloom {
+
+DecodeBench bench_decode(const ModelConfig& config, std::int64_t prompt, std::int64_t tokens) {
+  const ParameterLayout layout(config);
+  const ParameterArray<float> parameters(layout);
+  initialise(layout, config, 1, parameters.data());
+  Decoder decoder(config, cpu_ops(), parameters.data());
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(prompt));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(config.vocab_size));
+  }
+  const auto seconds = [&](std::span<const std::int32_t> fed) {
+    const auto start = std::chrono::steady_clock::now();
+    decoder.feed(fed);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  seconds({ids.data(), 1});  // touches the memory
+  decoder.reset();
+  DecodeBench bench;
+  bench.prompt_tokens_per_second = static_cast<double>(prompt) / seconds(ids);
+  std::vector<double> times, shares, bandwidths;
+  // A token table is looked up, not read; the head is read whole.
+  const std::int64_t unread = config.tied ? 0 : layout.count(ParameterGroup::kTokens);
+  bench.bytes_per_token = sizeof(float) * static_cast<double>(
+      layout.count() - unread - layout.count(ParameterGroup::kPositions));
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    if (i % 10 == 0) bandwidths.push_back(measure_read_bandwidth(0.05));
+    times.push_back(seconds({ids.data(), 1}));
+  }
+  bench.bandwidth = median(bandwidths);
+  bench.tokens_per_second = 1 / median(times);
+  bench.share = bench.bytes_per_token * bench.tokens_per_second / bench.bandwidth;
+  return bench;
+}
+
+}  // namespace headloom
