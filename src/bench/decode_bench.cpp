@@ -29,8 +29,9 @@ DecodeBench bench_decode(const ModelConfig& config, std::int64_t prompt, std::in
   std::vector<double> times, shares, bandwidths;
   // A token table is looked up, not read; the head is read whole.
   const std::int64_t unread = config.tied ? 0 : layout.count(ParameterGroup::kTokens);
-  bench.bytes_per_token = sizeof(float) * static_cast<double>(
-      layout.count() - unread - layout.count(ParameterGroup::kPositions));
+  bench.bytes_per_token =
+      sizeof(float) *
+      static_cast<double>(layout.count() - unread - layout.count(ParameterGroup::kPositions));
   for (std::int64_t i = 0; i < tokens; ++i) {
     if (i % 10 == 0) bandwidths.push_back(measure_read_bandwidth(0.05));
     times.push_back(seconds({ids.data(), 1}));

@@ -111,10 +111,11 @@ void print_decode(const BenchArguments& given) {
   }
   fmt::print("{}, after a prompt of {}: {} threads, {}, {:.1f} GB/s read measured in this run\n",
              given.model, given.prompt, thread_count(), active_isa(), bench.bandwidth / kGiga);
-  fmt::print("prompt {:.0f} tokens/s; then {:.1f} tokens/s, {:.0f} MB of weights each, {:.1f}% of the "
-             "bandwidth (median of {})\n",
-             bench.prompt_tokens_per_second, bench.tokens_per_second, bench.bytes_per_token / 1e6,
-             100 * bench.share, given.tokens);
+  fmt::print(
+      "prompt {:.0f} tokens/s; then {:.1f} tokens/s, {:.0f} MB of weights each, {:.1f}% of the "
+      "bandwidth (median of {})\n",
+      bench.prompt_tokens_per_second, bench.tokens_per_second, bench.bytes_per_token / 1e6,
+      100 * bench.share, given.tokens);
 }
 
 }  // namespace

@@ -225,8 +225,8 @@ namespace headloom {
 HWY_EXPORT(attend_backward_tasks);
 
 void attend_backward_cpu(const AttendBackward<float>& a) {
-  parallel_slices(a.k.batch * a.k.heads, [&](std::int64_t begin, std::int64_t end, int) {
-    HWY_DYNAMIC_DISPATCH(attend_backward_tasks)(a, begin, end);
+  parallel_tasks(a.k.batch * a.k.heads, [&](std::int64_t task) {
+    HWY_DYNAMIC_DISPATCH(attend_backward_tasks)(a, task, task + 1);
   });
 }
 

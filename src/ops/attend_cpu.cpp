@@ -225,8 +225,8 @@ namespace headloom {
 HWY_EXPORT(attend_forward_tasks);
 
 void attend_forward_cpu(const AttendForward<float>& a) {
-  parallel_slices(a.q.batch * a.q.heads, [&](std::int64_t begin, std::int64_t end, int) {
-    HWY_DYNAMIC_DISPATCH(attend_forward_tasks)(a, begin, end);
+  parallel_tasks(a.q.batch * a.q.heads, [&](std::int64_t task) {
+    HWY_DYNAMIC_DISPATCH(attend_forward_tasks)(a, task, task + 1);
   });
 }
 

@@ -1,5 +1,5 @@
-// Multiplications of a few rows, as decoding makes them: bound by reading the weights once, which a general
-// multiplication that packs its operands first does twice.
+// Multiplications of a few rows, as decoding makes them: bound by reading the weights once, which a
+// general multiplication that packs its operands first does twice.
 #include <algorithm>
 
 #include "base/threads.h"
