@@ -20,6 +20,8 @@ namespace HWY_NAMESPACE {
 
 /// Keys whose probabilities are made and used before the next ones.
 constexpr std::int64_t kKeyChunk = 128;
+/// Rows fetched ahead per tile of scores.
+constexpr int kAhead = 4;
 /// Up to this many queries a row-by-row kernel is faster than a block that is mostly empty.
 constexpr std::int64_t kFewQueries = 4;
 
@@ -112,7 +114,7 @@ void finish_block(const ForwardTask& t, std::int64_t block, std::int64_t queries
 }
 
 void forward_block(const ForwardTask& t, std::int64_t block, const float* k, const float* v,
-                   float* q_t, float* out_t, float* scores) {
+                   float* q_t, float* out_t, float* scores, RowPrefetch& ahead) {
   const F d;
   const std::int64_t queries = std::min(kBlock, t.queries - block);
   const std::int64_t first = t.keys - t.queries + block, keys = first + queries;
@@ -126,6 +128,7 @@ void forward_block(const ForwardTask& t, std::int64_t block, const float* k, con
   for (std::int64_t key = 0; key < keys; key += kRows) {
     score_tile_from<0>(first_vector(key, first), k + key * t.dim, t.dim, q_t, scores + key * kBlock,
                        key, first, largest);
+    for (int i = 0; i < kAhead; ++i) ahead.next();
   }
   for (std::int64_t begin = 0; begin < keys; begin += kKeyChunk) {
     const std::int64_t end = std::min(begin + kKeyChunk, keys);
@@ -143,11 +146,22 @@ void forward_blocks(const ForwardTask& t) {
   float* q_t = v + rows * t.dim;
   float* out_t = q_t + t.dim * kBlock;
   float* scores = out_t + t.dim * kBlock;
-  pack_rows(t.k, t.k_stride, t.keys, t.dim, k, t.dim);
-  pack_rows(t.v, t.v_stride, t.keys, t.dim, v, t.dim);
-  std::fill_n(k + t.keys * t.dim, kRows * t.dim, 0.0F);
+  std::int64_t packed = 0;
   for (std::int64_t block = 0; block < t.queries; block += kBlock) {
-    forward_block(t, block, k, v, q_t, out_t, scores);
+    // Keys are packed just before the first block that looks at them.
+    const std::int64_t seen = t.keys - t.queries + std::min(block + kBlock, t.queries);
+    pack_rows(t.k + packed * t.k_stride, t.k_stride, seen - packed, t.dim, k + packed * t.dim,
+              t.dim);
+    pack_rows(t.v + packed * t.v_stride, t.v_stride, seen - packed, t.dim, v + packed * t.dim,
+              t.dim);
+    packed = seen;
+    std::fill_n(k + packed * t.dim, kRows * t.dim, 0.0F);
+    RowPrefetch ahead;
+    const std::int64_t next = std::min(kBlock, t.queries - std::min(block + kBlock, t.queries));
+    ahead.add(t.q + (block + kBlock) * t.q_stride, t.q_stride, next, t.dim);
+    ahead.add(t.v + packed * t.v_stride, t.v_stride, next, t.dim);
+    ahead.add(t.k + packed * t.k_stride, t.k_stride, next, t.dim);
+    forward_block(t, block, k, v, q_t, out_t, scores, ahead);
   }
 }
 

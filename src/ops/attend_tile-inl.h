@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "hwy/cache_control.h"
 #include "ops/simd_math-inl.h"
 
 #define HEADLOOM_UNROLL _Pragma("GCC unroll 16")
@@ -216,6 +217,31 @@ inline void transpose(const float* src, std::int64_t src_stride, std::int64_t ro
     }
   }
 }
+
+/// Rows that will be packed later, fetched into the cache one at a time between tiles: each lies on
+/// another page, and waiting for memory is what packing would otherwise do.
+class RowPrefetch {
+ public:
+  void add(const float* rows, std::int64_t stride, std::int64_t count, std::int64_t n) {
+    if (count > 0) streams_[size_++] = {rows, stride, count, n};
+  }
+  /// Fetches the next row, if one is left.
+  HWY_INLINE void next() {
+    if (size_ == 0) return;
+    Stream& stream = streams_[size_ - 1];
+    for (std::int64_t c = 0; c < stream.n; c += 16) hwy::Prefetch(stream.rows + c);
+    stream.rows += stream.stride;
+    if (--stream.count == 0) --size_;
+  }
+
+ private:
+  struct Stream {
+    const float* rows;
+    std::int64_t stride, count, n;
+  };
+  Stream streams_[5];
+  int size_ = 0;
+};
 
 /// Copies rows of n floats to rows of `width` >= n, filling up with zeros.
 inline void pack_rows(const float* src, std::int64_t src_stride, std::int64_t rows, std::int64_t n,
