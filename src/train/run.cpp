@@ -159,9 +159,9 @@ void Session::print_summary() const {
           static_cast<double>(trainer_.batches().windows()),
       train().learning_rate));
   const MemoryPlan plan = plan_memory(model, train().batch, model.context);
-  progress_.note(fmt::format("memory   {:.0f} MB, {:.2f} GFLOP a token",
+  progress_.note(fmt::format("memory   {:.0f} MB, {:.1f} MFLOP a token",
                              static_cast<double>(plan.total()) / 1e6,
-                             model_flops(model, model.context).training() / 1e9));
+                             model_flops(model, model.context).training() / 1e6));
   progress_.note(fmt::format("run      {}", run_.string()));
 }
 
