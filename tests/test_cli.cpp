@@ -54,6 +54,19 @@ class Cli : public testing::Test {
   TemporaryFolder folder_;
 };
 
+/// The step losses in a metrics file.
+std::vector<double> losses(const fs::path& metrics) {
+  std::vector<double> found;
+  const std::string text = read_file(metrics);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    const Json line = Json::parse(text.substr(begin, end - begin));
+    if (line.contains("loss")) found.push_back(line["loss"].get<double>());
+    begin = end + 1;
+  }
+  return found;
+}
+
 TEST_F(Cli, WrongUseExitsWithTwo) {
   for (const char* arguments : {"", "weave", "train --no-such-flag", "params nothing-120m",
                                 "sample", "train", "params andrea-120m extra", "corpus --mb -1"}) {
@@ -120,19 +133,6 @@ TEST_F(Cli, TrainsSamplesAndResumes) {
   EXPECT_EQ(run("train --resume runs/book --d-model 32").code, 2);
 }
 
-/// The step losses in a metrics file.
-std::vector<double> losses(const fs::path& metrics) {
-  std::vector<double> found;
-  const std::string text = read_file(metrics);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    const Json line = Json::parse(text.substr(begin, end - begin));
-    if (line.contains("loss")) found.push_back(line["loss"].get<double>());
-    begin = end + 1;
-  }
-  return found;
-}
-
 TEST_F(Cli, InterruptSavesAndResumeIsBitwiseTheSameRun) {
   make_text();
   const std::string flags =
@@ -160,6 +160,59 @@ TEST_F(Cli, InterruptSavesAndResumeIsBitwiseTheSameRun) {
   EXPECT_EQ(losses(path("cut/metrics.jsonl")), losses(path("whole/metrics.jsonl")));
   EXPECT_EQ(read_file(path("cut/latest/model.safetensors")),
             read_file(path("whole/latest/model.safetensors")));
+}
+
+TEST_F(Cli, AnExtendedRunGoesOnAfterBeingStoppedAgain) {
+  make_text();
+  ASSERT_EQ(run("train book.txt --out cut --steps 3 --eval-every 0 --sample-every 0" + tiny_).code,
+            0);
+  const pid_t child = start("train --resume cut --steps 100000");
+  while (losses(path("cut/metrics.jsonl")).size() < 6) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ::kill(child, SIGINT);
+  ::waitpid(child, nullptr, 0);
+  const std::string config = read_file(path("cut/config.toml"));
+  EXPECT_NE(config.find("steps = 100000"), std::string::npos) << config;
+  EXPECT_NE(config.find("headloom train book.txt"), std::string::npos) << config;
+  EXPECT_NE(run("train --resume cut --steps 3").err.find("nothing to do"), std::string::npos);
+}
+
+TEST_F(Cli, ARunWithoutACheckpointBeginsAgain) {
+  make_text();
+  ASSERT_EQ(run("train book.txt --out whole --steps 4" + tiny_).code, 0);
+  fs::copy(path("whole"), path("cut"),
+           fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  fs::remove_all(path("cut/checkpoints"));
+  fs::remove(path("cut/latest"));
+  ASSERT_EQ(run("train --resume cut").code, 0);
+  EXPECT_EQ(losses(path("cut/metrics.jsonl")), losses(path("whole/metrics.jsonl")));
+}
+
+TEST_F(Cli, ARefusedRunLeavesTheFolderAsItWas) {
+  make_text();
+  EXPECT_EQ(
+      run("train book.txt --out a --sample-prompt '" + std::string(200, 'x') + "'" + tiny_).code,
+      2);
+  EXPECT_EQ(run("train book.txt --out a --steps 2" + tiny_).code, 0);
+  // The same command with other input: what the run was made from stays.
+  std::system(fmt::format("cd {} && {} train - --out piped --steps 2 {} <book.txt 2>/dev/null",
+                          folder_.path().string(), HEADLOOM_BINARY, tiny_)
+                  .c_str());
+  const std::string before = read_file(path("piped/stdin.txt"));
+  EXPECT_EQ(run("train - --out piped" + tiny_).code, 2);
+  EXPECT_EQ(read_file(path("piped/stdin.txt")), before);
+}
+
+TEST_F(Cli, ARunInsideItsOwnCorpusCanBeResumed) {
+  make_text();
+  fs::create_directory(path("texts"));
+  fs::rename(path("book.txt"), path("texts/book.txt"));
+  const std::string inside =
+      fmt::format("cd {}/texts && {} ", folder_.path().string(), HEADLOOM_BINARY);
+  ASSERT_EQ(std::system((inside + "train . --steps 2 -q" + tiny_).c_str()), 0);
+  EXPECT_TRUE(fs::exists(path("texts/runs/texts/latest")));
+  EXPECT_EQ(std::system((inside + "train --resume runs/texts --steps 3 -q").c_str()), 0);
 }
 
 TEST_F(Cli, TheSecondTrainingInAFolderIsRefused) {

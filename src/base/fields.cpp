@@ -3,6 +3,7 @@
 #include <toml++/toml.h>
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 
 namespace headloom {
@@ -131,7 +132,9 @@ void from_json(const std::string& key, const Json& value, std::int64_t& field) {
 }
 
 void from_json(const std::string& key, const Json& value, double& field) {
-  if (!value.is_number()) wrong_type(key, value, "a number");
+  if (!value.is_number() || !std::isfinite(value.get<double>())) {
+    wrong_type(key, value, "a finite number");
+  }
   field = value.get<double>();
 }
 

@@ -156,7 +156,9 @@ FileLock::FileLock(const std::filesystem::path& path, const std::string& what) {
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail("cannot open {}: {}", path.string(), system_message(errno));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    const int cause = errno;
     ::close(descriptor_);
+    if (cause != EWOULDBLOCK) fail("cannot lock {}: {}", path.string(), system_message(cause));
     fail_usage("{}: {}", path.string(), what);
   }
 }

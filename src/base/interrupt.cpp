@@ -1,9 +1,9 @@
 #include "base/interrupt.h"
 
-#include <csignal>
-
 namespace headloom {
 namespace {
+
+constexpr int kSignals[] = {SIGINT, SIGTERM};
 
 volatile std::sig_atomic_t g_signal = 0;
 
@@ -16,13 +16,18 @@ void on_signal(int number) {
 
 InterruptGuard::InterruptGuard() {
   g_signal = 0;
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
+  for (int i = 0; i < 2; ++i) {
+    ::sigaction(kSignals[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler == SIG_IGN) continue;
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    ::sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (int i = 0; i < 2; ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 int InterruptGuard::signal_number() {

@@ -1,3 +1,4 @@
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 
@@ -28,8 +29,10 @@ void sample(const SampleArguments& given) {
   load_parameters(find_checkpoint(run, given.step), layout, parameters.data());
   Decoder decoder(config.model, cpu_ops(), parameters.data());
   const auto emit = [](std::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
+        std::fflush(stdout) != 0) {
+      fail("cannot write to standard output: {}", system_message(errno));
+    }
   };
   emit(given.generate.prompt);
   generate(decoder, tokenizer, sampler, given.generate, emit);

@@ -21,7 +21,8 @@ void add_folder(const fs::path& folder, std::vector<fs::path>& files) {
   for (auto entry = fs::recursive_directory_iterator(folder);
        entry != fs::recursive_directory_iterator(); ++entry) {
     const bool hidden = entry->path().filename().string().starts_with(".");
-    if (hidden && entry->is_directory()) entry.disable_recursion_pending();
+    const bool is_run = fs::exists(entry->path() / kRunMarker);
+    if ((hidden || is_run) && entry->is_directory()) entry.disable_recursion_pending();
     if (!hidden && entry->is_regular_file() && !entry->is_symlink()) found.push_back(entry->path());
   }
   std::sort(found.begin(), found.end());
@@ -102,6 +103,7 @@ void visit_json_lines(const fs::path& file, std::string_view text, const std::st
     ++line_number;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const Json object = Json::parse(line, nullptr, false);
+    if (object.is_discarded()) fail("{}:{}: not valid JSON in UTF-8", file.string(), line_number);
     if (!object.is_object() || !object.contains(field) || !object[field].is_string()) {
       fail("{}:{}: no object with a text field \"{}\"; choose another with --field", file.string(),
            line_number, field);

@@ -15,9 +15,13 @@ struct Corpus {
   std::string field = "text";  ///< of the objects in .jsonl files
 };
 
+/// A file that every run's folder holds: a run inside its own corpus is not part of it.
+inline constexpr const char* kRunMarker = "headloom.lock";
+
 /// The files behind the given paths. A file is itself; a folder is every regular file below it
-/// whose name does not start with a dot, in the order of their paths; a path with * ? or [ that is
-/// no file is a pattern. Errors: a path or pattern that names nothing, or nothing with any text.
+/// whose name does not start with a dot, in the order of their paths, runs left out; a path with *
+/// ? or [ that is no file is a pattern. Errors: a path or pattern that names nothing, or nothing
+/// with any text.
 std::vector<std::filesystem::path> corpus_files(const std::vector<std::string>& paths);
 
 /// Calls `visit(part, last)` with every document in order, in parts of about a megabyte that end

@@ -29,9 +29,12 @@ std::string utf8(int point) {
   return {static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 0x3F))};
 }
 
-Json parse_json_file(const std::filesystem::path& path) {
+/// Sorted objects: the ordered ones of Json search linearly, which a vocabulary is too large for.
+using SortedJson = nlohmann::json;
+
+SortedJson parse_json_file(const std::filesystem::path& path) {
   try {
-    return Json::parse(MappedFile(path).text());
+    return SortedJson::parse(MappedFile(path).text());
   } catch (const Json::exception& error) {
     fail("{}: not valid JSON: {}", path.string(), error.what());
   }
@@ -81,7 +84,7 @@ class TokenizerReader {
  public:
   explicit TokenizerReader(std::string file) : file_(std::move(file)) {}
 
-  void read_vocab(const Json& vocab) {
+  void read_vocab(const SortedJson& vocab) {
     if (!vocab.is_object()) fail("{}: vocab is not an object", file_);
     for (const auto& [text, id] : vocab.items()) {
       if (!id.is_number_integer()) fail("{}: the id of {} is {}", file_, text, id.dump());
@@ -95,8 +98,8 @@ class TokenizerReader {
     }
   }
 
-  void read_added(const Json& added) {
-    for (const Json& token : added) {
+  void read_added(const SortedJson& added) {
+    for (const SortedJson& token : added) {
       if (!token.contains("id") || !token.contains("content")) {
         fail("{}: added token {} lacks id or content", file_, token.dump());
       }
@@ -162,18 +165,18 @@ class TokenizerReader {
 namespace {
 
 Tokenizer load_tokenizer_json(const std::filesystem::path& path) {
-  const Json json = parse_json_file(path);
+  const SortedJson json = parse_json_file(path);
   if (!json.contains("model") || json["model"].value("type", "") != "BPE") {
     fail("{}: not a BPE tokenizer.json", path.string());
   }
   TokenizerReader reader(path.string());
-  const Json& model = json["model"];
+  const SortedJson& model = json["model"];
   if (!model.contains("vocab") || !model.contains("merges")) {
     fail("{}: the model lacks vocab or merges", path.string());
   }
   reader.read_vocab(model["vocab"]);
   if (json.contains("added_tokens")) reader.read_added(json["added_tokens"]);
-  for (const Json& merge : model["merges"]) {
+  for (const SortedJson& merge : model["merges"]) {
     if (merge.is_array() && merge.size() == 2) {
       reader.read_merge(merge[0].get<std::string>(), merge[1].get<std::string>());
       continue;
@@ -222,7 +225,9 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) {
 void Tokenizer::save(const std::filesystem::path& path) const {
   Json vocab = Json::object();
   for (std::int32_t id = 0; id < vocab_size(); ++id) {
-    vocab[id == end_of_text_ ? std::string(kEndOfTextName) : to_alphabet(token_bytes(id))] = id;
+    // At the back, without looking for the key first: every token is there once.
+    vocab.get_ref<Json::object_t&>().emplace_back(
+        id == end_of_text_ ? std::string(kEndOfTextName) : to_alphabet(token_bytes(id)), id);
   }
   Json merges = Json::array();
   for (const auto& [left, right] : merges_) {

@@ -111,7 +111,7 @@ std::vector<TensorToWrite> optimizer_tensors(const Trainer& trainer) {
   return tensors;
 }
 
-void write_files(const fs::path& folder, const Trainer& trainer) {
+void write_files(const fs::path& folder, const Trainer& trainer, std::int64_t end_of_text) {
   const RunConfig& config = trainer.config();
   Json files = Json::object();
   files["model.safetensors"] = hash_hex(write_safetensors(
@@ -120,7 +120,8 @@ void write_files(const fs::path& folder, const Trainer& trainer) {
   files["optimizer.safetensors"] = hash_hex(write_safetensors(
       folder / "optimizer.safetensors", optimizer_tensors(trainer), {{"format", "pt"}}));
   if (config.model.is_gpt2_shaped()) {
-    write_file_atomic(folder / "config.json", hugging_face_config(config.model).dump(2) + "\n");
+    write_file_atomic(folder / "config.json",
+                      hugging_face_config(config.model, end_of_text).dump(2) + "\n");
   }
   const Json state = {
       {"format", kStateFormat},
@@ -139,8 +140,8 @@ void write_files(const fs::path& folder, const Trainer& trainer) {
 
 }  // namespace
 
-Json hugging_face_config(const ModelConfig& config) {
-  const std::int64_t end_of_text = config.vocab_size - 1;
+Json hugging_face_config(const ModelConfig& config, std::int64_t end_of_text) {
+  if (end_of_text < 0) end_of_text = config.vocab_size - 1;
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"model_type", "gpt2"},
           {"vocab_size", config.vocab_size},
@@ -188,7 +189,8 @@ fs::path find_checkpoint(const fs::path& run, std::int64_t step) {
   fail("{} holds no checkpoint of step {}; it has {}", run.string(), step, fmt::join(steps, ", "));
 }
 
-fs::path save_checkpoint(const fs::path& run, const Trainer& trainer, std::int64_t keep) {
+fs::path save_checkpoint(const fs::path& run, const Trainer& trainer, std::int64_t keep,
+                         std::int64_t end_of_text) {
   const std::string name = folder_name(trainer.steps_done());
   const fs::path parent = run / "checkpoints", folder = parent / name;
   fs::path temporary = folder;
@@ -196,7 +198,7 @@ fs::path save_checkpoint(const fs::path& run, const Trainer& trainer, std::int64
   fs::create_directories(parent);
   fs::remove_all(temporary);
   fs::create_directory(temporary);
-  write_files(temporary, trainer);
+  write_files(temporary, trainer, end_of_text);
   sync_directory(temporary);
   if (fs::exists(folder)) fs::remove_all(folder);
   fs::rename(temporary, folder);

@@ -11,8 +11,9 @@ namespace headloom {
 /// Saves the trainer as run/checkpoints/step-XXXXXXXX and points run/latest at it. Written beside,
 /// fsynced, renamed: a reader, or a crash, sees a whole checkpoint or none. Then removes all but
 /// the `keep` newest. Returns the folder.
+/// `end_of_text` goes into the config for transformers; -1: the last token.
 std::filesystem::path save_checkpoint(const std::filesystem::path& run, const Trainer& trainer,
-                                      std::int64_t keep);
+                                      std::int64_t keep, std::int64_t end_of_text = -1);
 
 /// Complete checkpoints of a run, the newest first.
 std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& run);
@@ -29,6 +30,6 @@ void load_parameters(const std::filesystem::path& checkpoint, const ParameterLay
 void load_checkpoint(const std::filesystem::path& checkpoint, Trainer& trainer);
 
 /// The config.json of a GPT-2 shaped model, for transformers' GPT2LMHeadModel.
-Json hugging_face_config(const ModelConfig& config);
+Json hugging_face_config(const ModelConfig& config, std::int64_t end_of_text);
 
 }  // namespace headloom

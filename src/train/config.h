@@ -99,9 +99,9 @@ RunConfig read_run_config(const std::filesystem::path& file);
 void choose_model(RunConfig& config, std::int64_t corpus_bytes);
 
 /// Chooses the schedule that goes with config.model: learning rate by width, batch by context,
-/// cadences by the number of steps, which is `steps` or, when that is 0, what model and corpus call
-/// for.
-void choose_schedule(RunConfig& config, std::int64_t corpus_bytes, std::int64_t steps);
+/// cadences by the number of steps. Steps and batch that are set (not 0) stay; what is not set is
+/// what model and corpus call for.
+void choose_schedule(RunConfig& config, std::int64_t corpus_bytes);
 
 /// Learning rate of a step: linear warm-up with (step + 1), then a cosine down to min_lr_fraction,
 /// and from decay_steps on that floor. Units: step counts from 0. Source: Loshchilov & Hutter 2017.

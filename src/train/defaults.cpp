@@ -29,17 +29,18 @@ void choose_model(RunConfig& config, std::int64_t corpus_bytes) {
   while (config.model.context > 32 && tokens < 64 * config.model.context) config.model.context /= 2;
 }
 
-void choose_schedule(RunConfig& config, std::int64_t corpus_bytes, std::int64_t steps) {
+void choose_schedule(RunConfig& config, std::int64_t corpus_bytes) {
   TrainConfig& train = config.train;
   const ModelConfig& model = config.model;
   train.learning_rate = model.d_model <= 128 ? 3e-3 : model.d_model <= 384 ? 1e-3 : 6e-4;
   train.beta2 = model.d_model <= 128 ? 0.99 : 0.95;
-  train.batch = std::clamp<std::int64_t>(4096 / model.context, 1, 64);
+  if (train.batch == 0) train.batch = std::clamp<std::int64_t>(4096 / model.context, 1, 64);
   // Some 10 tokens per parameter, as far as the text allows without being read 20 times.
   const std::int64_t tokens = std::max<std::int64_t>(1, corpus_bytes / kBytesPerToken);
   const std::int64_t wanted = std::min(10 * ParameterLayout(model).count(), 20 * tokens);
-  const std::int64_t chosen = round_to(wanted / (train.batch * model.context), 100);
-  train.steps = steps > 0 ? steps : chosen;
+  const std::int64_t tokens_per_step = std::max<std::int64_t>(
+      1, train.batch * std::max<std::int64_t>(1, train.grad_accum) * model.context);
+  if (train.steps == 0) train.steps = round_to(wanted / tokens_per_step, 100);
   train.warmup = std::clamp<std::int64_t>(train.steps / 20, 10, 200);
   train.eval_every = round_to(train.steps / 10, 50);
   train.sample_every = round_to(train.steps / 4, 50);

@@ -61,7 +61,8 @@ std::vector<std::int32_t> generate(Decoder& decoder, const Tokenizer& tokenizer,
   };
   const std::int64_t context = decoder.context();
   if (static_cast<std::int64_t>(ids.size()) > context) {
-    fail_usage("the prompt has {} tokens but the model's context is {}", ids.size() - 1, context);
+    fail_usage("the prompt has {} tokens; the context of {} has room for {}", ids.size() - 1,
+               context, context - 1);
   }
   Rng rng(config.seed);
   StreamDecoder text(tokenizer);

@@ -70,7 +70,11 @@ std::int64_t available_memory() {
   const std::int64_t limit = read_number("/sys/fs/cgroup/memory.max", "");
   const std::int64_t used = read_number("/sys/fs/cgroup/memory.current", "");
   if (limit <= 0) return system;
-  return std::min(system, std::max<std::int64_t>(0, limit - used));
+  // Pages of files count as used, but the system gives them up for the asking.
+  const char* statistics = "/sys/fs/cgroup/memory.stat";
+  const std::int64_t files =
+      read_number(statistics, "inactive_file") + read_number(statistics, "active_file");
+  return std::min(system, std::max<std::int64_t>(0, limit - used + files));
 }
 
 void require_memory(const ModelConfig& config, std::int64_t batch, std::int64_t available) {

@@ -20,8 +20,8 @@ void apply(Config& config, const std::map<std::string, std::string>& texts) {
 
 /// "runs/mybook", or "runs/mybook-2" when that exists.
 fs::path free_run_folder(const std::string& corpus) {
-  const fs::path given = fs::path(corpus).lexically_normal();
-  const fs::path named = given.filename().empty() ? given.parent_path() : given;
+  std::error_code error;
+  const fs::path named = fs::weakly_canonical(corpus, error);  // "." has no name of its own
   std::string stem = named.stem().string();
   if (stem.empty() || stem.find_first_of("*?[") != stem.npos) stem = "run";
   if (corpus == "-") stem = "stdin";
@@ -46,6 +46,15 @@ fs::path keep_standard_input(const fs::path& run) {
   }
   writer.close();
   return path;
+}
+
+/// A new run goes into a folder that holds none, and nothing there is touched before that is clear.
+void refuse_finished(const fs::path& run) {
+  if (fs::exists(run / "config.toml")) {
+    fail_usage(
+        "{} holds a run already; go on with --resume {}, or choose another folder with --out",
+        run.string(), run.string());
+  }
 }
 
 TrainRequest resume_request(const TrainInputs& inputs) {
@@ -84,6 +93,7 @@ TrainRequest make_train_request(const TrainInputs& inputs) {
         "no corpus is named; give a file or a folder of text, as in: headloom train book.txt");
   }
   if (request.run.empty()) request.run = free_run_folder(config.data.corpus[0]);
+  refuse_finished(request.run);
   for (std::string& path : config.data.corpus) {
     if (path == "-") path = keep_standard_input(request.run).string();
   }
@@ -97,10 +107,10 @@ TrainRequest make_train_request(const TrainInputs& inputs) {
     if (file.contains("train")) fields_from_json(config.train, file["train"]);
     apply(config.train, inputs.train);
   };
-  // First to learn how many steps are wanted, then over the cadences that follow from them.
-  config.train.steps = 0;
+  // First to learn what is wanted, then over the cadences that follow from it; 0 means not said.
+  config.train.steps = config.train.batch = 0;
   set_training();
-  choose_schedule(config, bytes, config.train.steps);
+  choose_schedule(config, bytes);
   set_training();
   return request;
 }

@@ -42,11 +42,6 @@ struct PreparedRun {
 };
 
 PreparedRun prepare_new(const TrainRequest& request, Progress& progress) {
-  if (fs::exists(request.run / "config.toml")) {
-    fail_usage(
-        "{} holds a run already; go on with --resume {}, or choose another folder with --out",
-        request.run.string(), request.run.string());
-  }
   RunConfig config = request.config;
   const Corpus corpus{corpus_files(config.data.corpus), config.data.field};
   Tokenizer tokenizer = make_tokenizer(config, corpus, progress);
@@ -58,9 +53,6 @@ PreparedRun prepare_new(const TrainRequest& request, Progress& progress) {
                     token_fingerprint(corpus_fingerprint(corpus), tokenizer));
   // Absolute paths: the run can then be resumed from anywhere.
   for (std::string& path : config.data.corpus) path = fs::absolute(path).string();
-  Json file = {{"command", request.command}};
-  file.update(run_config_to_json(config));
-  write_file_atomic(request.run / "config.toml", to_toml(file));
   return {config, std::move(tokenizer), cache};
 }
 
@@ -84,6 +76,28 @@ PreparedRun prepare_resume(const TrainRequest& request) {
   return {config, std::move(tokenizer), cache};
 }
 
+/// Keeps the config as the run now has it. Only a run that can go on gets this far.
+void write_config(const TrainRequest& request, const RunConfig& config) {
+  const fs::path path = request.run / "config.toml";
+  Json file = {{"command", request.command}};
+  if (request.resume) {  // the command that began the run stays
+    file["command"] = parse_toml(read_file(path), path.string()).value("command", request.command);
+  }
+  file.update(run_config_to_json(config));
+  write_file_atomic(path, to_toml(file));
+}
+
+/// A prompt for samples that fills the context would end the run at its first sample.
+void check_sample_prompt(const PreparedRun& prepared) {
+  std::vector<std::int32_t> ids;
+  Encoder(prepared.tokenizer).encode(prepared.config.train.sample_prompt, ids);
+  const std::int64_t context = prepared.config.model.context;
+  if (static_cast<std::int64_t>(ids.size()) >= context) {
+    fail_usage("sample_prompt has {} tokens; the context of {} has room for {}", ids.size(),
+               context, context - 1);
+  }
+}
+
 /// The loop around a Trainer: cadences, progress, signals.
 class Session {
  public:
@@ -96,9 +110,9 @@ class Session {
                  split_corpus(tokens_.size(), prepared_.config.model.context,
                               prepared_.config.train.validation_fraction),
                  cpu_ops()) {
-    if (request.resume) {
-      const fs::path checkpoint = find_checkpoint(run_);
-      load_checkpoint(checkpoint, trainer_);
+    // A run that was stopped before its first checkpoint begins again: bitwise the same.
+    if (request.resume && !list_checkpoints(run_).empty()) {
+      load_checkpoint(find_checkpoint(run_), trainer_);
       progress_.note(fmt::format("resuming {} at step {}", run_.string(), trainer_.steps_done()));
     }
     metrics_.emplace(run_ / "metrics.jsonl", trainer_.steps_done());
@@ -254,17 +268,23 @@ void Session::sample() {
 }
 
 void Session::save() {
-  save_checkpoint(run_, trainer_, train().keep_checkpoints);
+  save_checkpoint(run_, trainer_, train().keep_checkpoints, prepared_.tokenizer.end_of_text());
 }
 
 int Session::loop() {
+  if (trainer_.steps_done() >= train().steps) {
+    progress_.note(fmt::format("nothing to do: {} steps are done already; --steps N goes on to N",
+                               trainer_.steps_done()));
+    validate();
+    return 0;
+  }
   const InterruptGuard guard;
   const auto start = std::chrono::steady_clock::now();
   while (trainer_.steps_done() < train().steps) {
     report(step());
     if (due(train().eval_every)) validate();
-    if (train().sample_every > 0 && due(train().sample_every)) sample();
     if (due(train().checkpoint_every)) save();
+    if (train().sample_every > 0 && due(train().sample_every)) sample();
     if (InterruptGuard::signal_number() != 0) {
       if (!due(train().checkpoint_every)) save();
       progress_.note(
@@ -285,10 +305,13 @@ int train_run(const TrainRequest& request, double* validation_loss) {
   Progress progress(request.verbosity == Verbosity::kQuiet);
   if (!request.resume) request.config.validate();
   fs::create_directories(request.run);
-  const FileLock lock(request.run / "lock", "another training is going on in this folder");
+  const FileLock lock(request.run / kRunMarker, "another training is going on in this folder");
   PreparedRun prepared = request.resume ? prepare_resume(request) : prepare_new(request, progress);
   require_memory(prepared.config.model, prepared.config.train.batch, available_memory());
+  check_sample_prompt(prepared);
+  const RunConfig config = prepared.config;
   Session session(request, std::move(prepared), progress);
+  write_config(request, config);
   session.print_summary();
   const int code = session.loop();
   if (validation_loss != nullptr) *validation_loss = session.validation_loss();
