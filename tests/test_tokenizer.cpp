@@ -175,6 +175,22 @@ TEST(Tokenizer, ReadsBothFormsOfMergesAndTheOldFiles) {
   }
 }
 
+TEST(Tokenizer, TwoTokensCannotShareAnId) {
+  // Found by fuzzing: an end-of-text with the id of a letter decoded that letter to nothing.
+  const TemporaryFolder folder;
+  const auto path = folder.path() / "tokenizer.json";
+  for (const char* added : {"\"th\": 255, \"<|endoftext|>\": 256", "\"<|endoftext|>\": 5"}) {
+    write_file_atomic(
+        path, R"({"model": {"type": "BPE", "vocab": )" + vocabulary(added) + R"(, "merges": []}})");
+    EXPECT_THROW(Tokenizer::load(path), Error) << added;
+  }
+  write_file_atomic(
+      path,
+      R"({"added_tokens": [{"id": 7, "content": "<|endoftext|>"}], "model": {"type": "BPE", "vocab": )" +
+          vocabulary("\"th\": 256") + R"(, "merges": []}})");
+  EXPECT_THROW(Tokenizer::load(path), Error);
+}
+
 TEST(Tokenizer, DamagedFilesAreRefused) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "tokenizer.json";

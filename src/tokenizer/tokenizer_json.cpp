@@ -1,4 +1,5 @@
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/fields.h"
@@ -108,8 +109,14 @@ class TokenizerReader {
         fail("{}: added token {} is not supported; only {} is", file_, text,
              Tokenizer::kEndOfTextName);
       }
-      if (result_.end_of_text_ < 0) place(token["id"].get<std::int64_t>(), "", text);
-      result_.end_of_text_ = token["id"].get<std::int32_t>();
+      const auto id = token["id"].get<std::int64_t>();
+      const auto known = ids_.find(text);
+      if (known == ids_.end()) {
+        place(id, "", text);
+      } else if (known->second != id) {
+        fail("{}: {} has the ids {} and {}", file_, text, known->second, id);
+      }
+      result_.end_of_text_ = static_cast<std::int32_t>(id);
     }
   }
 
@@ -153,6 +160,8 @@ class TokenizerReader {
     if (id < 0 || id >= kMaxVocab) fail("{}: token {} has id {}", file_, text, id);
     const auto index = static_cast<std::size_t>(id);
     if (result_.tokens_.size() <= index) result_.tokens_.resize(index + 1);
+    if (!taken_.insert(index).second)
+      fail("{}: token {} has the id {} of another", file_, text, id);
     result_.tokens_[index] = bytes;
     ids_[text] = static_cast<std::int32_t>(id);
   }
@@ -160,6 +169,7 @@ class TokenizerReader {
   std::string file_;
   Tokenizer result_;
   std::map<std::string, std::int32_t> ids_;
+  std::set<std::size_t> taken_;
 };
 
 namespace {
