@@ -189,6 +189,14 @@ TEST(Tokenizer, TwoTokensCannotShareAnId) {
       R"({"added_tokens": [{"id": 7, "content": "<|endoftext|>"}], "model": {"type": "BPE", "vocab": )" +
           vocabulary("\"th\": 256") + R"(, "merges": []}})");
   EXPECT_THROW(Tokenizer::load(path), Error);
+  // Found by fuzzing: an id beyond every integer.
+  for (const char* id : {"1e100", "256.5", "\"256\""}) {
+    write_file_atomic(
+        path, fmt::format(R"({{"added_tokens": [{{"id": {}, "content": "<|endoftext|>"}}], )", id) +
+                  R"("model": {"type": "BPE", "vocab": )" + vocabulary("\"th\": 256") +
+                  R"(, "merges": []}})");
+    EXPECT_THROW(Tokenizer::load(path), Error) << id;
+  }
 }
 
 TEST(Tokenizer, DamagedFilesAreRefused) {

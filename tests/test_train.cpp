@@ -13,6 +13,7 @@
 #include "train/checkpoint.h"
 #include "train/generate.h"
 #include "train/metrics.h"
+#include "train/tensorboard.h"
 #include "train/trainer.h"
 
 namespace headloom {
@@ -297,6 +298,28 @@ TEST(Metrics, LinesAreWholeAndNonFiniteNumbersAreNull) {
   write_file_atomic(path, read_file(path) + "{\"step\":3,\"lo");
   { MetricsFile file(path, 1); }
   EXPECT_EQ(read_file(path), "{\"step\":1,\"loss\":2.5}\n");
+}
+
+TEST(TensorBoard, RecordsAreFramedAndChecked) {
+  EXPECT_EQ(crc32c("123456789", 9), 0xE3069283U);  // the check value of CRC-32C
+  const TemporaryFolder folder;
+  { EventFile(folder.path(), 0).write(7, {{"loss", 2.5}}); }
+  const std::string bytes = read_file(fs::directory_iterator(folder.path())->path());
+  std::vector<std::string> events;
+  for (std::size_t at = 0; at < bytes.size();) {
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data() + at, sizeof(length));
+    ASSERT_LE(at + 16 + length, bytes.size());
+    std::uint32_t stored = 0;
+    std::memcpy(&stored, bytes.data() + at + 12 + length, sizeof(stored));
+    const std::uint32_t crc = crc32c(bytes.data() + at + 12, length);
+    EXPECT_EQ(stored, ((crc >> 15) | (crc << 17)) + 0xA282EAD8U);
+    events.push_back(bytes.substr(at + 12, length));
+    at += 16 + length;
+  }
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_NE(events[0].find("brain.Event:2"), std::string::npos);
+  EXPECT_NE(events[1].find("loss"), std::string::npos);
 }
 
 std::string generated(const TinyRun& tiny, const Trainer& trainer, const GenerateConfig& request,

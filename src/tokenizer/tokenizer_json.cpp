@@ -88,13 +88,12 @@ class TokenizerReader {
   void read_vocab(const SortedJson& vocab) {
     if (!vocab.is_object()) fail("{}: vocab is not an object", file_);
     for (const auto& [text, id] : vocab.items()) {
-      if (!id.is_number_integer()) fail("{}: the id of {} is {}", file_, text, id.dump());
       std::string bytes;
       const bool special = text == Tokenizer::kEndOfTextName;
       if (!special && !from_alphabet(text, &bytes)) {
         fail("{}: token {} is not written in the byte alphabet", file_, text);
       }
-      place(id.get<std::int64_t>(), bytes, text);
+      place(token_id(id, text), bytes, text);
       if (special) result_.end_of_text_ = id.get<std::int32_t>();
     }
   }
@@ -109,7 +108,7 @@ class TokenizerReader {
         fail("{}: added token {} is not supported; only {} is", file_, text,
              Tokenizer::kEndOfTextName);
       }
-      const auto id = token["id"].get<std::int64_t>();
+      const std::int64_t id = token_id(token["id"], text);
       const auto known = ids_.find(text);
       if (known == ids_.end()) {
         place(id, "", text);
@@ -155,6 +154,11 @@ class TokenizerReader {
   }
 
  private:
+  /// Not a mere get: that would convert a number with a fraction, or one beyond every integer.
+  std::int64_t token_id(const SortedJson& id, const std::string& text) const {
+    if (!id.is_number_integer()) fail("{}: the id of {} is {}", file_, text, id.dump());
+    return id.get<std::int64_t>();
+  }
   void place(std::int64_t id, const std::string& bytes, const std::string& text) {
     constexpr std::int64_t kMaxVocab = 10'000'000;
     if (id < 0 || id >= kMaxVocab) fail("{}: token {} has id {}", file_, text, id);
