@@ -84,6 +84,13 @@ void check_no_surplus(const SafetensorsFile& file, std::size_t wanted, const fs:
   }
 }
 
+void read_parameters(const fs::path& checkpoint, const Json& state, const ParameterLayout& layout,
+                     float* parameters) {
+  const SafetensorsFile file = open_checked(checkpoint, state, "model.safetensors");
+  check_no_surplus(file, layout.tensors().size(), checkpoint / "model.safetensors");
+  read_tensors(file, layout, "", parameters);
+}
+
 void point_latest(const fs::path& run, const std::string& name) {
   const fs::path link = run / "latest", temporary = run / "latest.tmp";
   fs::remove(temporary);
@@ -209,15 +216,12 @@ fs::path save_checkpoint(const fs::path& run, const Trainer& trainer, std::int64
 }
 
 void load_parameters(const fs::path& checkpoint, const ParameterLayout& layout, float* parameters) {
-  const SafetensorsFile file =
-      open_checked(checkpoint, read_state(checkpoint), "model.safetensors");
-  check_no_surplus(file, layout.tensors().size(), checkpoint / "model.safetensors");
-  read_tensors(file, layout, "", parameters);
+  read_parameters(checkpoint, read_state(checkpoint), layout, parameters);
 }
 
 void load_checkpoint(const fs::path& checkpoint, Trainer& trainer) {
   const Json state = read_state(checkpoint);
-  load_parameters(checkpoint, trainer.layout(), trainer.parameters());
+  read_parameters(checkpoint, state, trainer.layout(), trainer.parameters());
   const SafetensorsFile optimizer = open_checked(checkpoint, state, "optimizer.safetensors");
   check_no_surplus(optimizer, 2 * trainer.layout().tensors().size(),
                    checkpoint / "optimizer.safetensors");
