@@ -143,6 +143,51 @@ TEST(AttendProperties, SequencesDoNotMeet) {
   for (std::size_t i = 0; i < before.out.size() / 2; ++i) ASSERT_EQ(before.out[i], after.out[i]);
 }
 
+/// The same numbers with the positions of a head together, [B,heads,T,HS].
+struct ByHead {
+  std::vector<float> data;
+  Heads<float> view;
+
+  explicit ByHead(const Heads<float>& from)
+      : data(static_cast<std::size_t>(from.batch * from.seq * from.heads * from.head_dim)) {
+    const std::int64_t head = from.seq * from.head_dim;
+    view = {data.data(),   from.batch,        from.seq,      from.heads,
+            from.head_dim, from.heads * head, from.head_dim, head};
+    copy(from, view);
+  }
+  static void copy(const Heads<float>& from, const Heads<float>& to) {
+    for (std::int64_t b = 0; b < from.batch; ++b) {
+      for (std::int64_t t = 0; t < from.seq; ++t) {
+        for (std::int64_t h = 0; h < from.heads; ++h) {
+          std::copy_n(from.at(b, t, h), from.head_dim, to.at(b, t, h));
+        }
+      }
+    }
+  }
+};
+
+TEST(AttendProperties, StridesDoNotMatter) {
+  for (const Shape& shape : {Shape{2, 70, 70, 4, 2, 24}, Shape{1, 2, 70, 4, 4, 40}}) {
+    Problem<float> p(shape);
+    p.forward(cpu_ops());
+    ByHead q(p.rows(p.q)), k(p.half(p.kv, 0)), v(p.half(p.kv, 1)), out(p.rows(p.out));
+    std::fill(out.data.begin(), out.data.end(), 0.0F);
+    std::vector<float> lse(p.lse.size());
+    cpu_ops().attend_forward({q.view, k.view, v.view, out.view, lse.data()});
+    EXPECT_EQ(lse, p.lse);
+    EXPECT_EQ(out.data, ByHead(p.rows(p.out)).data);
+    if (shape.queries != shape.keys) continue;
+    p.backward(cpu_ops());
+    const ByHead dout(p.rows(p.dout));
+    ByHead dq(q.view), dk(k.view), dv(v.view);
+    cpu_ops().attend_backward(
+        {q.view, k.view, v.view, out.view, dout.view, lse.data(), dq.view, dk.view, dv.view});
+    EXPECT_EQ(dq.data, ByHead(p.rows(p.dq)).data);
+    EXPECT_EQ(dk.data, ByHead(p.half(p.dkv, 0)).data);
+    EXPECT_EQ(dv.data, ByHead(p.half(p.dkv, 1)).data);
+  }
+}
+
 TEST(AttendProperties, RepeatsBitwise) {
   const Shape shape{2, 100, 100, 3, 3, 40};
   Problem<float> one(shape), two(shape);

@@ -1,6 +1,7 @@
 // The program as a user meets it: exit codes, messages, a run on disk, Ctrl-C and resume.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -41,6 +42,14 @@ class Cli : public testing::Test {
       ::_exit(127);
     }
     return child;
+  }
+  /// Peak of resident memory of one call, in kilobytes.
+  long peak_memory(const std::string& arguments) {
+    rusage used{};
+    int status = 0;
+    ::wait4(start(arguments), &status, 0, &used);
+    EXPECT_EQ(WEXITSTATUS(status), 0) << arguments;
+    return used.ru_maxrss;
   }
   static void wait_for(const fs::path& file) {
     while (!fs::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -176,6 +185,38 @@ TEST_F(Cli, AnExtendedRunGoesOnAfterBeingStoppedAgain) {
   EXPECT_NE(config.find("steps = 100000"), std::string::npos) << config;
   EXPECT_NE(config.find("headloom train book.txt"), std::string::npos) << config;
   EXPECT_NE(run("train --resume cut --steps 3").err.find("nothing to do"), std::string::npos);
+}
+
+TEST_F(Cli, ResumingNeedsNoMoreMemoryThanTraining) {
+  make_text();
+  // Parameters of 50 MB beside activations of 5: any second copy of a state would show.
+  const std::string big =
+      " --d-model 512 --n-heads 8 --n-layers 4 --context 32 --vocab-size 300 --batch 2"
+      " --eval-windows 4 --sample-every 0 --out run ";
+  const long trained = peak_memory("train book.txt --steps 2" + big);
+  const long resumed = peak_memory("train --resume run --steps 4");
+  EXPECT_GT(trained, 4 * 50 * 1000);
+  EXPECT_LE(resumed, trained + 4000);  // the heap and the stacks are never twice the same
+}
+
+TEST_F(Cli, TheMetricsAlsoGoToStandardOutput) {
+  make_text();
+  const Result result = run("train book.txt --steps 3 --json -q --out run" + tiny_);
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(result.out, read_file(path("run/metrics.jsonl")));
+}
+
+TEST_F(Cli, ARepetitiveSampleGetsAWarningAndTheMachineIsNamed) {
+  std::string text;
+  for (int i = 0; i < 3000; ++i) text += "weave ";
+  write_file_atomic(path("loop.txt"), text);
+  const Result result =
+      run("train loop.txt --tokenizer bytes --steps 300 --sample-every 300 --learning-rate 0.01 "
+          "--d-model 16 --n-heads 2 --n-layers 1 --context 64 --batch 4 --out run");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("the sample repeats itself"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("thread"), std::string::npos) << result.err;
 }
 
 TEST_F(Cli, ARunWithoutACheckpointBeginsAgain) {

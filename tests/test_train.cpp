@@ -12,6 +12,8 @@
 #include "selftest/tiny_models.h"
 #include "train/checkpoint.h"
 #include "train/generate.h"
+#include "train/hugging_face.h"
+#include "train/loaded_model.h"
 #include "train/metrics.h"
 #include "train/tensorboard.h"
 #include "train/trainer.h"
@@ -223,6 +225,44 @@ TEST(Checkpoint, UnfinishedOnesAreNotFound) {
   EXPECT_EQ(find_checkpoint(tiny.folder.path()).filename(), "step-00000002");
 }
 
+TEST(Checkpoint, AnotherModelsTensorsAreNamed) {
+  const TinyRun tiny;
+  Training run(tiny);
+  const fs::path folder = save_checkpoint(tiny.folder.path(), run.trainer, 1);
+  const auto message = [&](const ModelConfig& config) {
+    const ParameterLayout layout(config);
+    const ParameterArray<float> parameters(layout);
+    try {
+      load_parameters(folder, layout, parameters.data());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  ModelConfig untied = tiny.config.model, wide = tiny.config.model, shallow = tiny.config.model;
+  EXPECT_EQ(message(untied), "no error");
+  untied.tied = false;
+  EXPECT_NE(message(untied).find("tensors, the config wants"), std::string::npos);
+  shallow.n_layers = 1;
+  EXPECT_NE(message(shallow).find("tensors, the config wants"), std::string::npos);
+  wide.d_mlp = 20;
+  EXPECT_NE(message(wide).find("mlp.c_fc.weight is F32 [8, 12], wanted F32 [8, 20]"),
+            std::string::npos)
+      << message(wide);
+}
+
+TEST(Checkpoint, AMappedFileIsNeverOverwritten) {
+  const TinyRun tiny;
+  Training run(tiny);
+  const fs::path folder = save_checkpoint(tiny.folder.path(), run.trainer, 1);
+  const MappedFile mapped(folder / "model.safetensors");
+  const std::string before(mapped.text());
+  run.trainer.parameters()[0] += 1.0F;
+  save_checkpoint(tiny.folder.path(), run.trainer, 1);  // the same step once more
+  EXPECT_EQ(mapped.text(), before);
+  EXPECT_NE(read_file(folder / "model.safetensors"), before);
+}
+
 TEST(Checkpoint, AFlippedBitAnywhereIsNoticed) {
   const TinyRun tiny;
   Training run(tiny);
@@ -284,6 +324,105 @@ TEST(Checkpoint, GoesToTransformersByNameAndShape) {
   EXPECT_EQ(file.metadata().at("format"), "pt");
 }
 
+/// A GPT-2 in a folder of its own, in one of the ways in which others save it.
+struct PublishedGpt2 {
+  TemporaryFolder folder;
+  ModelConfig config = test::tiny_gpt2();
+  std::vector<float> parameters;
+
+  PublishedGpt2() {
+    config.vocab_size = 257;
+    config.context = 16;
+    const ParameterLayout layout(config);
+    parameters = test::random_numbers<float>(layout.stored(), 5);
+    Tokenizer::bytes().save(folder.path() / "tokenizer.json");
+  }
+  /// `prefix` stands before every name; `linear` turns the matrices of linear layers round.
+  void write(const std::string& prefix, bool linear, bool masks, bool head) {
+    const ParameterLayout layout(config);
+    std::vector<TensorToWrite> tensors;
+    std::vector<std::vector<float>> turned;
+    turned.reserve(layout.tensors().size());
+    for (const ParameterInfo& info : layout.tensors()) {
+      tensors.push_back({prefix + info.name.substr(std::string("transformer.").size()), info.shape,
+                         parameters.data() + info.offset});
+      if (!linear || info.layer < 0 || info.shape.size() != 2) continue;
+      const auto in = static_cast<std::size_t>(info.shape[0]);
+      const auto out = static_cast<std::size_t>(info.shape[1]);
+      std::vector<float>& transposed = turned.emplace_back(in * out);
+      for (std::size_t i = 0; i < in; ++i) {
+        for (std::size_t j = 0; j < out; ++j) {
+          transposed[j * in + i] = tensors.back().data[i * out + j];
+        }
+      }
+      tensors.back().shape = {info.shape[1], info.shape[0]};
+      tensors.back().data = transposed.data();
+    }
+    const std::vector<float> mask(256, 1.0F);
+    for (int layer = 0; masks && layer < config.n_layers; ++layer) {
+      const std::string block = fmt::format("{}h.{}.attn.", prefix, layer);
+      tensors.push_back({block + "bias", {1, 1, 16, 16}, mask.data()});
+      tensors.push_back({block + "masked_bias", {1}, mask.data()});
+    }
+    if (head) tensors.push_back({"lm_head.weight", {257, config.d_model}, parameters.data()});
+    for (const TensorToWrite& extra : extras) tensors.push_back(extra);
+    write_safetensors(folder.path() / "model.safetensors", tensors, {});
+    write_file_atomic(folder.path() / "config.json", hugging_face_config(config, 256).dump());
+  }
+  std::vector<TensorToWrite> extras;
+};
+
+TEST(PublishedModel, IsReadInEveryFormInWhichItIsFound) {
+  PublishedGpt2 published;
+  for (const char* prefix : {"transformer.", ""}) {
+    for (const bool linear : {false, true}) {
+      for (const bool masks : {false, true}) {
+        for (const bool head : {false, true}) {
+          SCOPED_TRACE(
+              fmt::format("prefix '{}' linear {} masks {} head {}", prefix, linear, masks, head));
+          published.write(prefix, linear, masks, head);
+          const LoadedModel model = load_model(published.folder.path());
+          EXPECT_EQ(fields_to_json(model.config)["tied"], true);
+          EXPECT_EQ(model.tokenizer.vocab_size(), 257);
+          for (const ParameterInfo& info : model.layout.tensors()) {
+            for (std::int64_t i = info.offset; i < info.offset + info.size(); ++i) {
+              ASSERT_EQ(model.parameters.data()[i],
+                        published.parameters[static_cast<std::size_t>(i)])
+                  << info.name;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PublishedModel, WhatDoesNotFitIsNamed) {
+  const auto message = [](const PublishedGpt2& published) {
+    try {
+      load_model(published.folder.path());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  PublishedGpt2 published;
+  EXPECT_NE(message(published).find("holds no model"), std::string::npos) << message(published);
+  published.extras = {{"transformer.h.9.ln_1.weight", {8}, published.parameters.data()}};
+  published.write("transformer.", false, false, false);
+  EXPECT_NE(message(published).find("transformer.h.9.ln_1.weight"), std::string::npos)
+      << message(published);
+  published.extras.clear();
+  published.config.n_layers = 1;
+  published.write("", false, false, false);
+  published.config.n_layers = 2;
+  write_file_atomic(published.folder.path() / "config.json",
+                    hugging_face_config(published.config, 256).dump());
+  EXPECT_NE(message(published).find("h.1.ln_1"), std::string::npos) << message(published);
+  write_file_atomic(published.folder.path() / "config.json", R"({"model_type": "llama"})");
+  EXPECT_NE(message(published).find("llama"), std::string::npos) << message(published);
+}
+
 TEST(Metrics, LinesAreWholeAndNonFiniteNumbersAreNull) {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "metrics.jsonl";
@@ -328,6 +467,17 @@ std::string generated(const TinyRun& tiny, const Trainer& trainer, const Generat
   std::string text;
   generate(decoder, tiny.tokenizer, sampler, request, [&](std::string_view part) { text += part; });
   return text;
+}
+
+TEST(Generate, RepetitionIsMeasured) {
+  std::vector<std::int32_t> loop, text;
+  for (std::int32_t i = 0; i < 60; ++i) {
+    loop.push_back(i % 3);
+    text.push_back(i);
+  }
+  EXPECT_NEAR(repeated_share(loop), 54.0 / 57, 1e-12);  // all runs of four but the first three
+  EXPECT_EQ(repeated_share(text), 0.0);
+  EXPECT_EQ(repeated_share(std::span(loop).first(3)), 0.0);
 }
 
 TEST(Generate, GoesOnBeyondTheContextAndRepeatsWithItsSeed) {

@@ -1,25 +1,17 @@
 #include "headloom/model.h"
 
-#include "train/checkpoint.h"
 #include "train/generate.h"
+#include "train/loaded_model.h"
 
 namespace headloom {
 
 struct Model::State {
-  State(const std::filesystem::path& run, std::int64_t step)
-      : config(read_run_config(run / "config.toml")),
-        tokenizer(Tokenizer::load(run / "tokenizer.json")),
-        layout(config.model),
-        parameters(layout) {
-    load_parameters(find_checkpoint(run, step), layout, parameters.data());
-    decoder = std::make_unique<Decoder>(config.model, cpu_ops(), parameters.data());
-  }
+  State(const std::filesystem::path& folder, std::int64_t step)
+      : loaded(load_model(folder, step)),
+        decoder(loaded.config, cpu_ops(), loaded.parameters.data()) {}
 
-  RunConfig config;
-  Tokenizer tokenizer;
-  ParameterLayout layout;
-  ParameterArray<float> parameters;
-  std::unique_ptr<Decoder> decoder;
+  LoadedModel loaded;
+  Decoder decoder;
 };
 
 Model::Model(const std::string& run, std::int64_t step)
@@ -29,11 +21,11 @@ Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;
 
 std::int64_t Model::parameters() const {
-  return state_->layout.count();
+  return state_->loaded.layout.count();
 }
 
 std::int64_t Model::context() const {
-  return state_->config.model.context;
+  return state_->loaded.config.context;
 }
 
 void Model::stream(const std::string& prompt, const GenerateOptions& options,
@@ -45,7 +37,7 @@ void Model::stream(const std::string& prompt, const GenerateOptions& options,
                               .min_p = options.min_p};
   const GenerateConfig request{
       .prompt = prompt, .tokens = options.tokens, .seed = options.seed, .stop = options.stop};
-  headloom::generate(*state_->decoder, state_->tokenizer, sampler, request, emit);
+  headloom::generate(state_->decoder, state_->loaded.tokenizer, sampler, request, emit);
 }
 
 std::string Model::generate(const std::string& prompt, const GenerateOptions& options) {

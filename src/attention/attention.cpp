@@ -13,11 +13,12 @@ SplitHeads<const T> through_cache(const KvCache<T>& cache, const SplitHeads<T>& 
   if (total > cache.k.seq) {
     fail("attention: {} positions do not fit into a cache of {}", total, cache.k.seq);
   }
-  const std::int64_t width = fresh.k.heads * fresh.k.head_dim;
   for (std::int64_t b = 0; b < fresh.k.batch; ++b) {
     for (std::int64_t t = 0; t < seq; ++t) {
-      std::copy_n(fresh.k.at(b, t, 0), width, cache.k.at(b, cache.length + t, 0));
-      std::copy_n(fresh.v.at(b, t, 0), width, cache.v.at(b, cache.length + t, 0));
+      for (std::int64_t h = 0; h < fresh.k.heads; ++h) {
+        std::copy_n(fresh.k.at(b, t, h), fresh.k.head_dim, cache.k.at(b, cache.length + t, h));
+        std::copy_n(fresh.v.at(b, t, h), fresh.v.head_dim, cache.v.at(b, cache.length + t, h));
+      }
     }
   }
   SplitHeads<const T> all{fresh.q, cache.k, cache.v};

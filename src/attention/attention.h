@@ -8,7 +8,8 @@
 /// Multi-head attention as its five steps: project, split, attend, concat, mix.
 namespace headloom {
 
-/// Keys and values of the positions seen so far, for decoding. Shapes: [B, capacity, KVH, HS] each.
+/// Keys and values of the positions seen so far, for decoding. Shapes: [B, capacity, KVH, HS] each,
+/// with any strides; fastest when the positions of a head lie together.
 template <class T>
 struct KvCache {
   Heads<T> k;

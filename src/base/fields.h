@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -127,6 +128,12 @@ void set_field_from_text(Config& config, const std::string& key, const std::stri
     if (key == name) sample = fields_detail::to_json(field);
   });
   set_field(config, key, fields_detail::text_to_json(key, text, sample));
+}
+
+/// Sets every field that `texts` has a text for.
+template <class Config>
+void set_fields_from_text(Config& config, const std::map<std::string, std::string>& texts) {
+  for (const auto& [key, text] : texts) set_field_from_text(config, key, text);
 }
 
 /// Sets the fields that an object names; the others keep their values. Errors: an unknown key is

@@ -152,6 +152,16 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
+void MappedFile::release(std::span<const std::byte> part) const {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<std::size_t>(part.data() - data_);
+  const std::size_t begin = offset / page * page, end = (offset + part.size()) / page * page;
+  // Only a hint: when the system does not take it, the memory merely stays.
+  if (end > begin) {
+    ::madvise(const_cast<std::byte*>(data_) + begin, end - begin, MADV_DONTNEED);
+  }
+}
+
 FileLock::FileLock(const std::filesystem::path& path, const std::string& what) {
   descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail("cannot open {}: {}", path.string(), system_message(errno));

@@ -59,6 +59,9 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  /// Gives back the memory of a part that has been read; it stays readable, at the price of reading
+  /// it from the file again.
+  void release(std::span<const std::byte> part) const;
 
  private:
   const std::byte* data_ = nullptr;

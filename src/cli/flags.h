@@ -39,9 +39,4 @@ void add_flag_for(CLI::App& app, std::string_view key, FlagTexts& texts) {
   add_some_flags<Config>(app, "Options", texts, [&](std::string_view k) { return k == key; });
 }
 
-template <class Config>
-void apply_flags(Config& config, const FlagTexts& texts) {
-  for (const auto& [key, text] : texts) set_field_from_text(config, key, text);
-}
-
 }  // namespace headloom

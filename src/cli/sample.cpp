@@ -4,8 +4,8 @@
 
 #include "cli/commands.h"
 #include "cli/flags.h"
-#include "train/checkpoint.h"
 #include "train/generate.h"
+#include "train/loaded_model.h"
 
 namespace headloom {
 namespace {
@@ -18,16 +18,11 @@ struct SampleArguments {
 };
 
 void sample(const SampleArguments& given) {
-  const std::filesystem::path run = given.run;
-  const RunConfig config = read_run_config(run / "config.toml");
-  const Tokenizer tokenizer = Tokenizer::load(run / "tokenizer.json");
   SamplerConfig sampler;
-  apply_flags(sampler, given.sampler);
+  set_fields_from_text(sampler, given.sampler);
   sampler.validate();
-  const ParameterLayout layout(config.model);
-  const ParameterArray<float> parameters(layout);
-  load_parameters(find_checkpoint(run, given.step), layout, parameters.data());
-  Decoder decoder(config.model, cpu_ops(), parameters.data());
+  const LoadedModel model = load_model(given.run, given.step);
+  Decoder decoder(model.config, cpu_ops(), model.parameters.data());
   const auto emit = [](std::string_view text) {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
         std::fflush(stdout) != 0) {
@@ -35,7 +30,7 @@ void sample(const SampleArguments& given) {
     }
   };
   emit(given.generate.prompt);
-  generate(decoder, tokenizer, sampler, given.generate, emit);
+  generate(decoder, model.tokenizer, sampler, given.generate, emit);
   emit("\n");
 }
 
@@ -48,7 +43,7 @@ void add_sample_command(CLI::App& app) {
                          "Write text with a trained model.\n\n"
                          "  headloom sample runs/mybook --prompt \"Once upon a time\"\n"
                          "  headloom sample runs/mybook --temperature 0 --tokens 50");
-  command->add_option("run", given->run, "folder of a run")->required();
+  command->add_option("run", given->run, "folder of a run, or of a published GPT-2")->required();
   command->add_option("--prompt", given->generate.prompt, "text to go on from");
   command->add_option("--tokens", given->generate.tokens, "tokens to write")
       ->check(CLI::NonNegativeNumber);

@@ -10,10 +10,8 @@
 #include "base/threads.h"
 #include "cli/commands.h"
 #include "cli/find_model.h"
-#include "model/parameters.h"
 #include "ops/backend.h"
-#include "tokenizer/tokenizer.h"
-#include "train/checkpoint.h"
+#include "train/loaded_model.h"
 
 namespace headloom {
 namespace {
@@ -60,31 +58,29 @@ void print_trace(const Trace& trace, bool json) {
   for (const TraceStep& step : trace.around) print_step(step);
 }
 
-/// A run with its weights and tokenizer, or a preset with fresh weights and bytes for tokens.
-void trace(const TraceArguments& given) {
-  namespace fs = std::filesystem;
-  const ModelConfig config = find_model(given.model);
+/// The model of a folder, or a preset or config file with fresh weights and bytes for tokens.
+LoadedModel model_to_trace(const std::string& name) {
+  if (std::filesystem::is_directory(name)) return load_model(name);
+  const ModelConfig config = find_model(name);
   config.validate();
   const ParameterLayout layout(config);
-  const ParameterArray<float> parameters(layout);
-  const bool is_run = fs::is_directory(given.model);
-  const Tokenizer tokenizer =
-      is_run ? Tokenizer::load(fs::path(given.model) / "tokenizer.json") : Tokenizer::bytes();
-  if (is_run) {
-    load_parameters(find_checkpoint(given.model), layout, parameters.data());
-  } else {
-    initialise(layout, config, 1, parameters.data());
-  }
+  LoadedModel model{config, Tokenizer::bytes(), layout, ParameterArray<float>(layout)};
+  initialise(layout, config, 1, model.parameters.data());
+  return model;
+}
+
+void trace(const TraceArguments& given) {
+  const LoadedModel model = model_to_trace(given.model);
   std::vector<std::int32_t> ids;
-  Encoder(tokenizer).encode(given.text, ids);
+  Encoder(model.tokenizer).encode(given.text, ids);
   if (ids.empty()) fail_usage("--text is empty; give it a word");
-  for (std::int32_t& id : ids) id %= static_cast<std::int32_t>(config.vocab_size);
-  ids.resize(std::min(ids.size(), static_cast<std::size_t>(config.context)));
+  for (std::int32_t& id : ids) id %= static_cast<std::int32_t>(model.config.vocab_size);
+  ids.resize(std::min(ids.size(), static_cast<std::size_t>(model.config.context)));
   if (!given.json) {
     fmt::print("{}: {} tokens, {} threads, {}\n", given.model, ids.size(), thread_count(),
                active_isa());
   }
-  print_trace(trace_forward(config, parameters.data(), ids), given.json);
+  print_trace(trace_forward(model.config, model.parameters.data(), ids), given.json);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace headloom {
 void add_train_command(CLI::App& app, const std::string& command_line, int* exit_code) {
   auto given = std::make_shared<TrainInputs>();
   auto quiet = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false);
   given->command = command_line;
   CLI::App* command = app.add_subcommand(
       "train",
@@ -30,11 +31,13 @@ void add_train_command(CLI::App& app, const std::string& command_line, int* exit
   for (const char* key : {"tokenizer", "field"})
     add_flag_for<DataConfig>(*command, key, given->data);
   command->add_flag("-q,--quiet", *quiet, "only errors");
+  command->add_flag("--json", *json, "the lines of metrics.jsonl also on standard output");
   add_flags<ModelConfig>(*command, "Model", given->model);
   add_flags<TrainConfig>(*command, "Training", given->train);
-  command->callback([given, quiet, exit_code] {
+  command->callback([given, quiet, json, exit_code] {
     TrainRequest request = make_train_request(*given);
     if (*quiet) request.verbosity = Verbosity::kQuiet;
+    request.json = *json;
     *exit_code = train_run(request);
   });
 }

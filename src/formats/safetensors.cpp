@@ -189,7 +189,10 @@ void SafetensorsFile::read_f32(const std::string& name, const std::vector<std::i
     fail("{}: tensor {} is {} [{}], wanted F32 [{}]", path_.string(), name, tensor.dtype,
          fmt::join(tensor.shape, ", "), fmt::join(shape, ", "));
   }
-  if (!tensor.bytes.empty()) std::memcpy(to, tensor.bytes.data(), tensor.bytes.size());
+  if (tensor.bytes.empty()) return;
+  std::memcpy(to, tensor.bytes.data(), tensor.bytes.size());
+  // The file would otherwise lie in memory twice when it has been read.
+  file_.release(tensor.bytes);
 }
 
 }  // namespace headloom

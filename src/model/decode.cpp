@@ -12,10 +12,11 @@ Decoder::Decoder(const ModelConfig& config, const Ops<float>& ops, float* parame
     caches_.clear();
     for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
       const HeadLayout heads = config.head_layout(layer);
-      const std::int64_t width = heads.kv_width(), size = config.context * width;
+      const std::int64_t size = config.context * heads.kv_width();
+      // A head's positions lie together: a decoded token then reads each head as one stream.
       const auto cache = [&] {
         return Heads<float>(arena.take<float>(size), 1, config.context, heads.kv_heads,
-                            heads.head_dim, size, width);
+                            heads.head_dim, size, heads.head_dim, config.context * heads.head_dim);
       };
       const Heads<float> k = cache();
       caches_.push_back({k, cache(), 0});

@@ -173,6 +173,29 @@ HWY_INLINE float dot(const float* a, const float* b, std::int64_t n) {
   return sum_lanes(sum);
 }
 
+/// out[c] = factor * sum over keys of p[j] v[j][c], for kN vectors of dimensions from c on; the
+/// last may be cut short.
+template <int kN>
+HWY_INLINE void weigh_values(const ForwardTask& t, const float* p, std::int64_t keys, float factor,
+                             std::int64_t c, float* out) {
+  const F d;
+  V sum[kN];
+  HEADLOOM_UNROLL for (int v = 0; v < kN; ++v) sum[v] = hn::Zero(d);
+  for (std::int64_t j = 0; j < keys; ++j) {
+    const float* row = t.v + j * t.v_stride;
+    const V x = hn::Set(d, p[j]);
+    HEADLOOM_UNROLL for (int v = 0; v < kN; ++v) {
+      const std::int64_t at = c + v * kLanes;
+      sum[v] = hn::MulAdd(x, v == kN - 1 ? load_n(row + at, t.dim - at) : hn::LoadU(d, row + at),
+                          sum[v]);
+    }
+  }
+  HEADLOOM_UNROLL for (int v = 0; v < kN; ++v) {
+    const std::int64_t at = c + v * kLanes;
+    store_n(hn::Mul(sum[v], hn::Set(d, factor)), out + at, t.dim - at);
+  }
+}
+
 /// One query after the other, dimensions in the lanes: decoding.
 void forward_rows(const ForwardTask& t) {
   const F d;
@@ -194,13 +217,15 @@ void forward_rows(const ForwardTask& t) {
       store_n(e, p + j, keys - j);
     }
     const float sum = sum_lanes(sums);
-    for (std::int64_t c = 0; c < t.dim; c += kLanes) {
-      V out = hn::Zero(d);
-      for (std::int64_t j = 0; j < keys; ++j) {
-        out = hn::MulAdd(hn::Set(d, p[j]), load_n(t.v + j * t.v_stride + c, t.dim - c), out);
-      }
-      store_n(hn::Div(out, hn::Set(d, sum)), t.out + i * t.out_stride + c, t.dim - c);
+    float* out = t.out + i * t.out_stride;
+    std::int64_t c = 0;
+    for (; c + 4 * kLanes <= t.dim; c += 4 * kLanes) {
+      weigh_values<4>(t, p, keys, 1.0F / sum, c, out);
     }
+    for (; c + 2 * kLanes <= t.dim; c += 2 * kLanes) {
+      weigh_values<2>(t, p, keys, 1.0F / sum, c, out);
+    }
+    for (; c < t.dim; c += kLanes) weigh_values<1>(t, p, keys, 1.0F / sum, c, out);
     if (t.lse != nullptr) t.lse[i] = (largest + std::log2(sum)) * kLn2;
   }
 }

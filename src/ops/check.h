@@ -20,6 +20,15 @@ void check_matrix(const char* op, const char* tensor, const Matrix<T>& given, st
   }
 }
 
+/// Rows of head_dim numbers that do not overlap: heads within a position, or positions within a
+/// head.
+template <class T>
+bool are_apart(const Heads<T>& h) {
+  return h.head_stride >= h.head_dim && h.seq_stride >= h.head_dim &&
+         (h.seq_stride >= (h.heads - 1) * h.head_stride + h.head_dim ||
+          h.head_stride >= (h.seq - 1) * h.seq_stride + h.head_dim);
+}
+
 template <class T>
 void check_heads(const char* op, const char* tensor, const Heads<T>& given, std::int64_t batch,
                  std::int64_t seq, std::int64_t heads, std::int64_t head_dim) {
@@ -27,10 +36,12 @@ void check_heads(const char* op, const char* tensor, const Heads<T>& given, std:
     fail("{}: {} is missing", op, tensor);
   }
   if (given.batch != batch || given.seq != seq || given.heads != heads ||
-      given.head_dim != head_dim || given.seq_stride < heads * head_dim) {
-    fail("{}: {} has shape [{}, {}, {}, {}] and position stride {}, wanted [{}, {}, {}, {}]", op,
-         tensor, given.batch, given.seq, given.heads, given.head_dim, given.seq_stride, batch, seq,
-         heads, head_dim);
+      given.head_dim != head_dim || !are_apart(given)) {
+    fail(
+        "{}: {} has shape [{}, {}, {}, {}], position stride {} and head stride {}, wanted [{}, {}, "
+        "{}, {}]",
+        op, tensor, given.batch, given.seq, given.heads, given.head_dim, given.seq_stride,
+        given.head_stride, batch, seq, heads, head_dim);
   }
 }
 

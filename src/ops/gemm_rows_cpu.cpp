@@ -4,6 +4,7 @@
 
 #include "base/threads.h"
 #include "ops/cpu.h"
+#include "ops/scratch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/gemm_rows_cpu.cpp"
@@ -15,10 +16,9 @@ HWY_BEFORE_NAMESPACE();
 namespace headloom {
 namespace HWY_NAMESPACE {
 
-/// y[c] += sum over kCount rows of x[k] b[k][c] for c < n.
+/// y += sum over kCount rows of x[k] b[k].
 template <int kCount>
-HWY_INLINE void add_rows(const float* x, const Matrix<const float>& b, std::int64_t k,
-                         std::int64_t begin, std::int64_t end, float* y) {
+HWY_INLINE void add_rows(const float* x, const Matrix<const float>& b, std::int64_t k, float* y) {
   const F d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const float* rows[kCount];
@@ -27,29 +27,23 @@ HWY_INLINE void add_rows(const float* x, const Matrix<const float>& b, std::int6
     rows[i] = b.row(k + i);
     factor[i] = hn::Set(d, x[k + i]);
   }
-  for (std::int64_t c = begin; c < end; c += lanes) {
-    V sum = load_n(y + c, end - c);
+  for (std::int64_t c = 0; c < b.cols; c += lanes) {
+    V sum = load_n(y + c, b.cols - c);
     for (int i = 0; i < kCount; ++i) {
-      sum = hn::MulAdd(factor[i], load_n(rows[i] + c, end - c), sum);
+      sum = hn::MulAdd(factor[i], load_n(rows[i] + c, b.cols - c), sum);
     }
-    store_n(sum, y + c, end - c);
+    store_n(sum, y + c, b.cols - c);
   }
 }
 
-/// Columns [begin, end) of C = A B: the rows of B are streams, C stays in the first cache.
-void gemm_columns(const Gemm<float>& g, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t i = 0; i < g.c.rows; ++i) {
-    float* y = g.c.row(i);
-    const float* x = g.a.row(i);
-    if (g.bias != nullptr) {
-      std::copy(g.bias + begin, g.bias + end, y + begin);
-    } else if (!g.accumulate) {
-      std::fill(y + begin, y + end, 0.0F);
-    }
-    std::int64_t k = 0;
-    for (; k + 4 <= g.b.rows; k += 4) add_rows<4>(x, g.b, k, begin, end, y);
-    for (; k < g.b.rows; ++k) add_rows<1>(x, g.b, k, begin, end, y);
-  }
+/// y = x[begin, end) times the same rows of B: one stream through memory, y stays in the first
+/// cache.
+void multiply_rows(const float* x, const Matrix<const float>& b, std::int64_t begin,
+                   std::int64_t end, float* y) {
+  std::fill_n(y, b.cols, 0.0F);
+  std::int64_t k = begin;
+  for (; k + 8 <= end; k += 8) add_rows<8>(x, b, k, y);
+  for (; k < end; ++k) add_rows<1>(x, b, k, y);
 }
 
 /// Columns [begin, end) of C = A B^T: each is the product of two rows.
@@ -81,16 +75,32 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace headloom {
-HWY_EXPORT(gemm_columns);
+HWY_EXPORT(multiply_rows);
 HWY_EXPORT(gemm_dots);
 
+/// Each thread multiplies a run of B's rows, which lie together, rather than a run of its columns,
+/// which would be read in pieces.
+void gemm_row(const Gemm<float>& g, const float* x, float* y) {
+  const std::int64_t n = g.c.cols;
+  float* partial = thread_scratch(thread_count() * n);
+  parallel_slices(g.b.rows, [&](std::int64_t begin, std::int64_t end, int part) {
+    HWY_DYNAMIC_DISPATCH(multiply_rows)(x, g.b, begin, end, partial + part * n);
+  });
+  if (g.bias != nullptr) std::copy_n(g.bias, n, y);
+  if (g.bias == nullptr && !g.accumulate) std::fill_n(y, n, 0.0F);
+  const std::int64_t parts = std::min<std::int64_t>(g.b.rows, thread_count());
+  for (std::int64_t part = 0; part < parts; ++part) {
+    for (std::int64_t j = 0; j < n; ++j) y[j] += partial[part * n + j];
+  }
+}
+
 void gemm_rows_cpu(const Gemm<float>& g) {
+  if (!g.transpose_b) {
+    for (std::int64_t i = 0; i < g.c.rows; ++i) gemm_row(g, g.a.row(i), g.c.row(i));
+    return;
+  }
   parallel_slices(g.c.cols, [&](std::int64_t begin, std::int64_t end, int) {
-    if (g.transpose_b) {
-      HWY_DYNAMIC_DISPATCH(gemm_dots)(g, begin, end);
-    } else {
-      HWY_DYNAMIC_DISPATCH(gemm_columns)(g, begin, end);
-    }
+    HWY_DYNAMIC_DISPATCH(gemm_dots)(g, begin, end);
   });
 }
 

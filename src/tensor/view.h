@@ -35,7 +35,8 @@ struct Matrix {
 };
 
 /// [batch, seq, heads, head_dim] as strides on one tensor: element (b, t, h, d) stands at
-/// b * batch_stride + t * seq_stride + h * head_dim + d. This view is the split into heads.
+/// b * batch_stride + t * seq_stride + h * head_stride + d. This view is the split into heads;
+/// heads that lie side by side have a head_stride of head_dim.
 template <class T>
 struct Heads {
   T* data = nullptr;
@@ -45,26 +46,31 @@ struct Heads {
   std::int64_t head_dim = 0;
   std::int64_t batch_stride = 0;
   std::int64_t seq_stride = 0;
+  std::int64_t head_stride = 0;
 
   Heads() = default;
   Heads(T* data, std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t head_dim,
         std::int64_t batch_stride, std::int64_t seq_stride)
+      : Heads(data, batch, seq, heads, head_dim, batch_stride, seq_stride, head_dim) {}
+  Heads(T* data, std::int64_t batch, std::int64_t seq, std::int64_t heads, std::int64_t head_dim,
+        std::int64_t batch_stride, std::int64_t seq_stride, std::int64_t head_stride)
       : data(data),
         batch(batch),
         seq(seq),
         heads(heads),
         head_dim(head_dim),
         batch_stride(batch_stride),
-        seq_stride(seq_stride) {}
+        seq_stride(seq_stride),
+        head_stride(head_stride) {}
   template <class U>
   requires std::is_same_v<const U, T> Heads(
       const Heads<U>& other)  // NOLINT: a view of T is a view of const T
       : Heads(other.data, other.batch, other.seq, other.heads, other.head_dim, other.batch_stride,
-              other.seq_stride) {}
+              other.seq_stride, other.head_stride) {}
 
   /// The HS numbers of one head at one position.
   T* at(std::int64_t b, std::int64_t t, std::int64_t h) const {
-    return data + b * batch_stride + t * seq_stride + h * head_dim;
+    return data + b * batch_stride + t * seq_stride + h * head_stride;
   }
 };
 

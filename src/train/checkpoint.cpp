@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "formats/safetensors.h"
+#include "train/hugging_face.h"
 
 namespace headloom {
 namespace {
@@ -146,28 +147,6 @@ void write_files(const fs::path& folder, const Trainer& trainer, std::int64_t en
 }
 
 }  // namespace
-
-Json hugging_face_config(const ModelConfig& config, std::int64_t end_of_text) {
-  if (end_of_text < 0) end_of_text = config.vocab_size - 1;
-  return {{"architectures", {"GPT2LMHeadModel"}},
-          {"model_type", "gpt2"},
-          {"vocab_size", config.vocab_size},
-          {"n_positions", config.context},
-          {"n_ctx", config.context},
-          {"n_embd", config.d_model},
-          {"n_layer", config.n_layers},
-          {"n_head", config.heads_in(0)},
-          {"n_inner", config.mlp_width()},
-          {"activation_function", config.activation == Activation::kRelu ? "relu" : "gelu_new"},
-          {"layer_norm_epsilon", config.norm_eps},
-          {"resid_pdrop", 0.0},
-          {"embd_pdrop", 0.0},
-          {"attn_pdrop", 0.0},
-          {"tie_word_embeddings", config.tied},
-          {"bos_token_id", end_of_text},
-          {"eos_token_id", end_of_text},
-          {"torch_dtype", "float32"}};
-}
 
 std::vector<fs::path> list_checkpoints(const fs::path& run) {
   std::vector<fs::path> found;

@@ -29,7 +29,4 @@ void load_parameters(const std::filesystem::path& checkpoint, const ParameterLay
 /// Restores weights, optimizer and position.
 void load_checkpoint(const std::filesystem::path& checkpoint, Trainer& trainer);
 
-/// The config.json of a GPT-2 shaped model, for transformers' GPT2LMHeadModel.
-Json hugging_face_config(const ModelConfig& config, std::int64_t end_of_text);
-
 }  // namespace headloom

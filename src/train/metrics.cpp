@@ -25,9 +25,16 @@ std::string lines_until(const std::string& text, std::int64_t steps_done) {
   return kept;
 }
 
+void write_line(std::FILE* file, const std::string& name, const std::string& line) {
+  if (std::fwrite(line.data(), 1, line.size(), file) != line.size() || std::fflush(file) != 0) {
+    fail("cannot write {}: {}", name, system_message(errno));
+  }
+}
+
 }  // namespace
 
-MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t steps_done) : path_(path) {
+MetricsFile::MetricsFile(const std::filesystem::path& path, std::int64_t steps_done, bool echo)
+    : path_(path), echo_(echo) {
   if (std::filesystem::exists(path)) {
     const std::string text = read_file(path), kept = lines_until(text, steps_done);
     if (kept != text) write_file_atomic(path, kept);
@@ -51,9 +58,8 @@ void MetricsFile::write(Json line) {
   if (nonfinite) line["nonfinite"] = true;
   // Samples may hold bytes that are no UTF-8; a line must be JSON all the same.
   const std::string text = line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (std::fwrite(text.data(), 1, text.size(), file_) != text.size() || std::fflush(file_) != 0) {
-    fail("cannot write {}: {}", path_.string(), system_message(errno));
-  }
+  write_line(file_, path_.string(), text);
+  if (echo_) write_line(stdout, "standard output", text);
 }
 
 }  // namespace headloom

@@ -12,7 +12,8 @@ namespace headloom {
 class MetricsFile {
  public:
   /// Opens for appending, after dropping lines beyond `steps_done` that a crash may have left.
-  MetricsFile(const std::filesystem::path& path, std::int64_t steps_done);
+  /// With `echo` every line also goes to standard output.
+  MetricsFile(const std::filesystem::path& path, std::int64_t steps_done, bool echo = false);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
@@ -22,6 +23,7 @@ class MetricsFile {
  private:
   std::filesystem::path path_;
   std::FILE* file_ = nullptr;
+  bool echo_ = false;
 };
 
 }  // namespace headloom

@@ -13,11 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-template <class Config>
-void apply(Config& config, const std::map<std::string, std::string>& texts) {
-  for (const auto& [key, text] : texts) set_field_from_text(config, key, text);
-}
-
 /// "runs/mybook", or "runs/mybook-2" when that exists.
 fs::path free_run_folder(const std::string& corpus) {
   std::error_code error;
@@ -69,7 +64,7 @@ TrainRequest resume_request(const TrainInputs& inputs) {
                        .command = inputs.command};
   TrainConfig& train = request.config.train;
   const std::int64_t before = train.steps;
-  apply(train, inputs.train);
+  set_fields_from_text(train, inputs.train);
   // The schedule stays what it was; more steps go on at its floor.
   if (train.steps != before && train.decay_steps == 0) train.decay_steps = before;
   return request;
@@ -87,7 +82,7 @@ TrainRequest make_train_request(const TrainInputs& inputs) {
     run_config_from_json(config, file);
   }
   if (!inputs.corpus.empty()) config.data.corpus = inputs.corpus;
-  apply(config.data, inputs.data);
+  set_fields_from_text(config.data, inputs.data);
   if (config.data.corpus.empty()) {
     fail_usage(
         "no corpus is named; give a file or a folder of text, as in: headloom train book.txt");
@@ -101,11 +96,11 @@ TrainRequest make_train_request(const TrainInputs& inputs) {
   choose_model(config, bytes);
   if (!inputs.preset.empty()) config.model = preset(inputs.preset);
   if (file.contains("model")) fields_from_json(config.model, file["model"]);
-  apply(config.model, inputs.model);
+  set_fields_from_text(config.model, inputs.model);
   config.model.validate();
   const auto set_training = [&] {
     if (file.contains("train")) fields_from_json(config.train, file["train"]);
-    apply(config.train, inputs.train);
+    set_fields_from_text(config.train, inputs.train);
   };
   // First to learn what is wanted, then over the cadences that follow from it; 0 means not said.
   config.train.steps = config.train.batch = 0;

@@ -19,6 +19,7 @@ struct TrainRequest {
   bool resume = false;        ///< go on where `run` stopped; config.train.steps may differ
   std::string command;        ///< written into config.toml, so that the run can be repeated
   Verbosity verbosity = Verbosity::kNormal;
+  bool json = false;  ///< the lines of metrics.jsonl also go to standard output
 };
 
 /// A training as a person asks for it; what is left empty is chosen.

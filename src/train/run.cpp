@@ -115,7 +115,7 @@ class Session {
       load_checkpoint(find_checkpoint(run_), trainer_);
       progress_.note(fmt::format("resuming {} at step {}", run_.string(), trainer_.steps_done()));
     }
-    metrics_.emplace(run_ / "metrics.jsonl", trainer_.steps_done());
+    metrics_.emplace(run_ / "metrics.jsonl", trainer_.steps_done(), request.json);
     events_.emplace(run_ / "events", trainer_.steps_done());
   }
 
