@@ -51,7 +51,11 @@ TEST(Gemm, CpuEqualsReferenceInEveryVariant) {
                                 {7, 5, 3},
                                 {33, 65, 24},
                                 {64, 48, 130},
-                                {2, 130, 63}}) {
+                                {2, 130, 63},
+                                {3, 4, 0},
+                                {1100, 33, 40},     // several blocks of rows
+                                {70, 1030, 390},    // pieces by columns, several slabs
+                                {530, 70, 800}}) {  // all of it
     for (int variant = 0; variant < 16; ++variant) {
       SCOPED_TRACE(fmt::format("{} x {} x {}, variant {}", m, n, k, variant));
       const bool ta = variant & 1, tb = variant & 2, add = variant & 4, with_bias = variant & 8;

@@ -11,6 +11,8 @@ void ensure_isa();
 void gemm_cpu(const Gemm<float>& args);
 /// gemm_cpu's way for a few rows: A must not be transposed.
 void gemm_rows_cpu(const Gemm<float>& args);
+/// gemm_cpu's way for many rows.
+void gemm_blocks_cpu(const Gemm<float>& args);
 void attend_forward_cpu(const AttendForward<float>& args);
 void attend_backward_cpu(const AttendBackward<float>& args);
 void norm_forward_cpu(const NormForward<float>& args);

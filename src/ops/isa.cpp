@@ -1,6 +1,4 @@
 // The targets that foreach_target.h compiles are fixed for the whole library by CMakeLists.txt.
-#include <dnnl.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
@@ -16,14 +14,13 @@ namespace {
 struct Isa {
   const char* name;
   std::int64_t targets;
-  dnnl_cpu_isa_t library_limit;  ///< what the GEMM library may use beside it
 };
 
 constexpr Isa kIsas[] = {
-    {"avx512", HWY_AVX3, dnnl_cpu_isa_all},
-    {"avx2", HWY_AVX2, dnnl_cpu_isa_avx2},
-    {"neon", HWY_NEON, dnnl_cpu_isa_all},
-    {"portable", HWY_EMU128 | HWY_SCALAR, dnnl_cpu_isa_sse41},
+    {"avx512", HWY_AVX3},
+    {"avx2", HWY_AVX2},
+    {"neon", HWY_NEON},
+    {"portable", HWY_EMU128 | HWY_SCALAR},
 };
 
 const Isa* g_active = nullptr;
@@ -42,8 +39,6 @@ const Isa& best_isa() {
 void apply(const Isa& isa) {
   hwy::SetSupportedTargetsForTest(isa.targets & HWY_TARGETS);
   hwy::GetChosenTarget().Update(isa.targets & HWY_TARGETS);
-  // The library refuses once it has run; an earlier, higher choice then stays for GEMM alone.
-  dnnl_set_max_cpu_isa(isa.library_limit);
   g_active = &isa;
 }
 
