@@ -1,4 +1,4 @@
-// Forward, loss and gradients of both shapes against PyTorch (tests/golden/README.md).
+// Forward, loss and gradients of every shape against PyTorch (tests/golden/README.md).
 #include <gtest/gtest.h>
 
 #include "formats/safetensors.h"
@@ -24,8 +24,12 @@ std::vector<float> numbers(const SafetensorsFile& file, const std::string& name)
 class Golden : public testing::TestWithParam<const char*> {
  protected:
   static ModelConfig config() {
-    const bool gpt2 = std::string(GetParam()) == "gpt2";
-    ModelConfig config = gpt2 ? test::tiny_gpt2() : test::tiny_andrea();
+    const std::string shape = GetParam();
+    ModelConfig config = shape == "gpt2"     ? test::tiny_gpt2()
+                         : shape == "andrea" ? test::tiny_andrea()
+                                             : test::tiny_llama();
+    config.norm_gain = shape == "gpt2";
+    config.head_dim = 0;
     config.vocab_size = 19;
     config.context = 12;
     config.d_model = 16;
@@ -67,7 +71,7 @@ TEST_P(Golden, ForwardLossAndGradientsAgree) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, Golden, testing::Values("gpt2", "andrea"),
+INSTANTIATE_TEST_SUITE_P(Shapes, Golden, testing::Values("gpt2", "andrea", "llama"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

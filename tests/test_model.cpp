@@ -18,7 +18,10 @@ using test::TestModel;
 using test::Tokens;
 
 std::vector<std::pair<std::string, ModelConfig>> all_shapes() {
-  return {{"gpt2", test::tiny_gpt2()}, {"andrea", test::tiny_andrea()}, {"odd", test::tiny_odd()}};
+  return {{"gpt2", test::tiny_gpt2()},
+          {"andrea", test::tiny_andrea()},
+          {"odd", test::tiny_odd()},
+          {"llama", test::tiny_llama()}};
 }
 
 TEST(ModelGradient, EveryParameterAgreesWithTheComplexStep) {
@@ -220,6 +223,8 @@ TEST(Model, LearnsOneBatchByHeart) {
   for (const auto& [name, config] : all_shapes()) {
     SCOPED_TRACE(name);
     Tokens tokens(2, 8, config.vocab_size);
+    // With relative positions alone, a run of one token looks the same however long it is.
+    tokens.inputs[0] = 0, tokens.inputs[1] = 1, tokens.inputs[8] = 2, tokens.inputs[9] = 3;
     TestModel<float> model(config, cpu_ops(), 2, 8);
     ParameterArray<float> m(model.layout), v(model.layout);
     double loss = 0;
@@ -278,17 +283,25 @@ TEST(Config, EveryViolationIsReportedWithWhatWorks) {
   config.n_heads = {11};
   config.n_layers = 0;
   config.positions = Positions::kRope;
+  config.rope_base = 0.5;
+  config.head_dim = 0;
   const std::vector<std::string> found = config_violations(config);
-  ASSERT_EQ(found.size(), 3U) << fmt::format("{}", fmt::join(found, "\n"));
+  ASSERT_EQ(found.size(), 4U) << fmt::format("{}", fmt::join(found, "\n"));
+  EXPECT_EQ(found[1], "rope_base 0.5 must be greater than 1; 10000 works");
   EXPECT_EQ(
-      found[2],
+      found[3],
       "d_model 768 is not divisible by n_heads 11; 768 works with 1, 2, 3, 4, 6, 8, 12, 16, 24, "
       "32, 48, 64, or set head_dim");
   config = preset("andrea-120m");
   config.n_heads = {11};
   config.head_dim = 64;  // set by itself, the width need not be divisible
   EXPECT_TRUE(config_violations(config).empty());
+  config.positions = Positions::kRope;
+  config.head_dim = 63;
+  EXPECT_EQ(config_violations(config)[0],
+            "positions rope turns pairs of dimensions, and head_dim 63 is odd; 64 works");
   config.n_heads = {4, 4};
+  config.head_dim = 64;
   EXPECT_EQ(config_violations(config)[0],
             "n_heads lists 2 layers but n_layers is 12; give one number or 12");
   EXPECT_THROW(preset("andrea-12"), Error);

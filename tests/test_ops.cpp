@@ -184,25 +184,28 @@ TEST(Norm, ReferenceAgreesWithTheComplexStep) {
   }
 }
 
-constexpr Activation kActivations[] = {Activation::kGeluTanh, Activation::kRelu,
-                                       Activation::kRelu2};
+constexpr Activation kActivations[] = {Activation::kGeluTanh, Activation::kRelu, Activation::kRelu2,
+                                       Activation::kSwiGlu};
 
 TEST(ActivationOp, CpuEqualsReference) {
   for (const Activation kind : kActivations) {
     over_shapes([&](std::int64_t rows, std::int64_t cols) {
-      auto x = random_numbers<float>(rows * cols, 1, 3.0),
-           dy = random_numbers<float>(rows * cols, 2);
+      const std::int64_t in = is_gated(kind) ? 2 * cols : cols;
+      auto x = random_numbers<float>(rows * in, 1, 3.0), dy = random_numbers<float>(rows * cols, 2);
       x[0] = 40.0F;  // where a careless exponential overflows
       if (x.size() > 1) x[1] = -40.0F;
-      auto y = x, dx = x, wanted_y = x, wanted_dx = x;
-      cpu_ops().activation_forward({kind, matrix(x, rows, cols), matrix(y, rows, cols)});
+      auto y = dy, dx = x, wanted_y = dy, wanted_dx = x;
+      cpu_ops().activation_forward({kind, matrix(x, rows, in), matrix(y, rows, cols)});
       ref_ops<float>().activation_forward(
-          {kind, matrix(x, rows, cols), matrix(wanted_y, rows, cols)});
+          {kind, matrix(x, rows, in), matrix(wanted_y, rows, cols)});
       EXPECT_EQ("", compare("y", y, wanted_y, kElementwise));
       cpu_ops().activation_backward(
-          {kind, matrix(x, rows, cols), matrix(dy, rows, cols), matrix(dx, rows, cols)});
-      ref_ops<float>().activation_backward(
-          {kind, matrix(x, rows, cols), matrix(dy, rows, cols), matrix(wanted_dx, rows, cols)});
+          {kind, matrix(x, rows, in), matrix(dy, rows, cols), matrix(dx, rows, in)});
+      // The model lets dy stand in dx's last columns.
+      const Matrix<float> wanted = matrix(wanted_dx, rows, in),
+                          last = wanted.col_range(in - cols, cols);
+      for (std::int64_t r = 0; r < rows; ++r) std::copy_n(&dy[r * cols], cols, last.row(r));
+      ref_ops<float>().activation_backward({kind, matrix(x, rows, in), last, wanted});
       // The float reference itself cancels in 1 - tanh^2, so it is no better than this.
       EXPECT_EQ("", compare("dx", dx, wanted_dx, 2 * kElementwise));
     });
@@ -211,25 +214,64 @@ TEST(ActivationOp, CpuEqualsReference) {
 
 TEST(ActivationOp, ReferenceAgreesWithTheComplexStepAndKeepsNan) {
   for (const Activation kind : kActivations) {
+    const std::int64_t out_cols = is_gated(kind) ? 20 : 40;
     auto x = random_numbers<C>(40, 1);
-    const std::vector<C> ones(x.size(), 1.0);
-    std::vector<C> y(x.size()), dx(x.size());
+    const std::vector<C> ones(static_cast<std::size_t>(out_cols), 1.0);
+    std::vector<C> y(ones.size()), dx(x.size());
     auto dy = ones;
     const auto forward = [&] {
-      ref_ops<C>().activation_forward({kind, matrix(x, 1, 40), matrix(y, 1, 40)});
+      ref_ops<C>().activation_forward({kind, matrix(x, 1, 40), matrix(y, 1, out_cols)});
       return y;
     };
     ref_ops<C>().activation_backward(
-        {kind, matrix(x, 1, 40), matrix(dy, 1, 40), matrix(dx, 1, 40)});
+        {kind, matrix(x, 1, 40), matrix(dy, 1, out_cols), matrix(dx, 1, 40)});
     for (std::size_t i = 0; i < x.size(); ++i) {
       EXPECT_NEAR(slope(x, i, ones, forward), dx[i].real(), 1e-12);
     }
-    std::vector<float> nan(20, NAN), out(20);
+    std::vector<float> nan(20, NAN), out(is_gated(kind) ? 10 : 20);
     for (const Ops<float>* ops : {&cpu_ops(), &ref_ops<float>()}) {
-      ops->activation_forward({kind, matrix(nan, 1, 20), matrix(out, 1, 20)});
+      ops->activation_forward(
+          {kind, matrix(nan, 1, 20), matrix(out, 1, static_cast<std::int64_t>(out.size()))});
       for (const float value : out) EXPECT_TRUE(std::isnan(value)) << enum_name(kind);
     }
   }
+}
+
+/// [2, seq, 3, dim] in rows four wider than the heads.
+Heads<float> rope_view(std::vector<float>& x, std::int64_t seq, std::int64_t dim) {
+  const std::int64_t width = 3 * dim + 4;
+  return {x.data(), 2, seq, 3, dim, seq * width, width};
+}
+
+TEST(RopeOp, CpuEqualsReferenceAndTurnsBack) {
+  for (const std::int64_t dim : {2, 6, 32, 34, 64, 130}) {
+    for (const std::int64_t seq : {1, 3, 40}) {
+      SCOPED_TRACE(fmt::format("dim {} seq {}", dim, seq));
+      auto x = random_numbers<float>(2 * seq * (3 * dim + 4), 1);
+      auto turned = x, wanted = x;
+      cpu_ops().rope({.x = rope_view(turned, seq, dim), .first_position = 900});
+      ref_ops<float>().rope({.x = rope_view(wanted, seq, dim), .first_position = 900});
+      EXPECT_EQ("", compare("x", turned, wanted, kElementwise));
+      EXPECT_NE(turned, x);
+      cpu_ops().rope({.x = rope_view(turned, seq, dim), .first_position = 900, .inverse = true});
+      EXPECT_EQ("", compare("back", turned, x, kElementwise));
+    }
+  }
+  std::vector<float> odd(9);
+  EXPECT_THROW(cpu_ops().rope({.x = {odd.data(), 1, 1, 3, 3, 9, 9}}), Error);
+}
+
+TEST(RopeOp, TheProductOfTwoRowsDependsOnTheirDistanceAlone) {
+  const auto product = [](std::int64_t query, std::int64_t key) {
+    auto q = random_numbers<double>(16, 1), k = random_numbers<double>(16, 2);
+    ref_ops<double>().rope({.x = {q.data(), 1, 1, 1, 16, 16, 16}, .first_position = query});
+    ref_ops<double>().rope({.x = {k.data(), 1, 1, 1, 16, 16, 16}, .first_position = key});
+    double sum = 0;
+    for (std::size_t i = 0; i < q.size(); ++i) sum += q[i] * k[i];
+    return sum;
+  };
+  EXPECT_NEAR(product(7, 3), product(104, 100), 1e-12);
+  EXPECT_GT(std::abs(product(7, 3) - product(7, 4)), 1e-3);
 }
 
 TEST(CrossEntropyOp, CpuEqualsReferenceAndPaddingIsNotThere) {

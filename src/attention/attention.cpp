@@ -32,6 +32,9 @@ template <class T>
 void attention_forward(const Ops<T>& ops, const AttentionForward<T>& a) {
   project_forward(ops, {a.x, a.weights.qkv, a.weights.qkv_bias, a.qkv});
   const SplitHeads<T> fresh = split_heads(a.qkv, a.batch, a.layout);
+  if (a.rope_base != 0) {
+    ops.rope({.x = queries_and_keys(fresh), .first_position = a.cache.length, .base = a.rope_base});
+  }
   const SplitHeads<const T> s =
       a.cache ? through_cache(a.cache, fresh) : SplitHeads<const T>{fresh.q, fresh.k, fresh.v};
   const Heads<T> out = concat_heads(a.heads, a.batch, a.layout.heads, a.layout.head_dim);
@@ -56,6 +59,9 @@ void attention_backward(const Ops<T>& ops, const AttentionBackward<T>& a) {
                        .dq = ds.q,
                        .dk = ds.k,
                        .dv = ds.v});
+  if (a.rope_base != 0) {
+    ops.rope({.x = queries_and_keys(ds), .base = a.rope_base, .inverse = true});
+  }
   project_backward(ops, {a.x, a.weights.qkv, a.dqkv, a.dx, a.dweights.qkv, a.dweights.qkv_bias});
 }
 

@@ -37,6 +37,7 @@ struct AttentionWeights {
 template <class T>
 struct AttentionForward {
   HeadLayout layout;
+  double rope_base = 0;  ///< rotates queries and keys by their positions; 0: does not
   std::int64_t batch = 0;
   Matrix<const T> x;
   AttentionWeights<const T> weights;
@@ -52,6 +53,7 @@ struct AttentionForward {
 template <class T>
 struct AttentionBackward {
   HeadLayout layout;
+  double rope_base = 0;
   std::int64_t batch = 0;
   Matrix<const T> x;
   AttentionWeights<const T> weights;

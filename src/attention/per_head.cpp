@@ -44,6 +44,10 @@ void per_head_forward(const Ops<T>& ops, const AttentionForward<T>& a) {
               .bias = a.weights.qkv_bias != nullptr ? a.weights.qkv_bias + column : nullptr});
   }
   const SplitHeads<T> s = split_heads(a.qkv, a.batch, layout);
+  if (a.rope_base != 0) {
+    for (std::int64_t h = 0; h < layout.heads; ++h) ops.rope({one_head(s.q, h), 0, a.rope_base});
+    for (std::int64_t h = 0; h < layout.kv_heads; ++h) ops.rope({one_head(s.k, h), 0, a.rope_base});
+  }
   const Heads<T> out = concat_heads(a.heads, a.batch, layout.heads, width);
   for (std::int64_t b = 0; b < a.batch; ++b) {
     for (std::int64_t h = 0; h < layout.heads; ++h) {

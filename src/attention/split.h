@@ -30,4 +30,12 @@ SplitHeads<T> split_heads(Matrix<T> qkv, std::int64_t batch, const HeadLayout& l
           part(layout.value_column(0), layout.kv_heads)};
 }
 
+/// Queries and keys of `qkv` as one tensor [B,T,NH+KVH,HS]: what rotary positions turn.
+template <class T>
+Heads<T> queries_and_keys(const SplitHeads<T>& s) {
+  Heads<T> both = s.q;
+  both.heads += s.k.heads;
+  return both;
+}
+
 }  // namespace headloom

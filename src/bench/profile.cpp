@@ -10,6 +10,7 @@ enum Slot {
   kGemmForward,
   kGemmInput,
   kGemmWeight,
+  kRope,
   kAttendForward,
   kAttendBackward,
   kNormForward,
@@ -29,6 +30,7 @@ enum Slot {
 constexpr std::array<const char*, kSlots> kNames = {"gemm  x w",
                                                     "gemm  dy w^T",
                                                     "gemm  x^T dy",
+                                                    "rope",
                                                     "attend forward",
                                                     "attend backward",
                                                     "norm forward",
@@ -74,6 +76,11 @@ Work work_of(const NormForward<float>& n) {
 Work work_of(const NormBackward<float>& n) {
   return {kNormBackward, 0, kFloat * size(n.x) * (n.dresidual ? 4 : 3)};
 }
+Work work_of(const Rope<float>& r) {
+  const auto numbers = static_cast<double>(r.x.batch * r.x.seq * r.x.heads * r.x.head_dim);
+  return {kRope, 0, kFloat * numbers * 2};
+}
+
 Work work_of(const ActivationForward<float>& a) {
   return {kActivationForward, 0, kFloat * size(a.x) * 2};
 }
@@ -131,6 +138,7 @@ const Ops<float>& profiled_ops() {
   static const Table table{
       .name = "cpu, profiled",
       .gemm = {profiled<&Table::gemm>},
+      .rope = {profiled<&Table::rope>},
       .attend_forward = {profiled<&Table::attend_forward>},
       .attend_backward = {profiled<&Table::attend_backward>},
       .norm_forward = {profiled<&Table::norm_forward>},

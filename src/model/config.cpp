@@ -58,6 +58,18 @@ void check_heads(const ModelConfig& c, Violations& found) {
   }
 }
 
+void check_rope(const ModelConfig& c, Violations& found) {
+  if (!(c.rope_base > 1)) {
+    found.add("rope_base {} must be greater than 1; 10000 works", c.rope_base);
+  }
+  if (c.n_heads.empty() || c.n_heads[0] < 1) return;
+  const std::int64_t dim = c.head_dim != 0 ? c.head_dim : c.d_model / c.n_heads[0];
+  if (dim % 2 != 0) {
+    found.add("positions rope turns pairs of dimensions, and head_dim {} is odd; {} works", dim,
+              dim + 1);
+  }
+}
+
 }  // namespace
 
 HeadLayout ModelConfig::head_layout(std::int64_t layer) const {
@@ -99,9 +111,7 @@ std::vector<std::string> config_violations(const ModelConfig& c) {
   if (c.norm_bias && c.norm == NormKind::kRmsNorm && !c.norm_gain) {
     found.add("norm_bias true without norm_gain is no known norm; set norm_gain = true");
   }
-  if (c.positions == Positions::kRope) {
-    found.add("positions rope is not built yet; learned works");
-  }
+  if (c.positions == Positions::kRope) check_rope(c, found);
   check_heads(c, found);
   return found.take();
 }

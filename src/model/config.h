@@ -36,6 +36,7 @@ struct ModelConfig {
   bool bias = false;
   bool tied = false;
   Positions positions = Positions::kLearned;
+  double rope_base = 10000.0;
   double init_std = 0.02;
 
   template <class Self, class Visitor>
@@ -47,15 +48,17 @@ struct ModelConfig {
     field("n_heads", "attention heads, or a list with one number per layer", self.n_heads);
     field("n_kv_heads", "key/value heads shared by groups of heads; 0: n_heads", self.n_kv_heads);
     field("head_dim", "width of a head; 0: d_model / n_heads", self.head_dim);
-    field("d_mlp", "width of the hidden layer of the MLP; 0: 4 x d_model", self.d_mlp);
+    field("d_mlp", "width of the hidden layer of the MLP; 0: 4 x d_model (swiglu: 8/3 of it)",
+          self.d_mlp);
     field("norm", "layernorm or rmsnorm", self.norm);
     field("norm_gain", "norms have a learned gain", self.norm_gain);
     field("norm_bias", "norms have a learned bias", self.norm_bias);
     field("norm_eps", "added to the variance under the root", self.norm_eps);
-    field("activation", "gelu_tanh, relu or relu2", self.activation);
+    field("activation", "gelu_tanh, relu, relu2 or swiglu", self.activation);
     field("bias", "linear layers have biases", self.bias);
     field("tied", "the output head is the token table", self.tied);
-    field("positions", "learned", self.positions);
+    field("positions", "learned or rope", self.positions);
+    field("rope_base", "base of rope's angles", self.rope_base);
     field("init_std", "standard deviation of initial weights", self.init_std);
   }
 
@@ -63,7 +66,16 @@ struct ModelConfig {
     return n_heads.size() == 1 ? n_heads[0] : n_heads[static_cast<std::size_t>(layer)];
   }
   HeadLayout head_layout(std::int64_t layer) const;
-  std::int64_t mlp_width() const { return d_mlp != 0 ? d_mlp : 4 * d_model; }
+  /// F. A gated MLP has three matrices instead of two, so two thirds of the width by default, to
+  /// the next multiple of 64.
+  std::int64_t mlp_width() const {
+    if (d_mlp != 0) return d_mlp;
+    return is_gated(activation) ? (8 * d_model / 3 + 63) / 64 * 64 : 4 * d_model;
+  }
+  /// Columns before the activation: a gated one takes two and makes one.
+  std::int64_t mlp_in_width() const { return (is_gated(activation) ? 2 : 1) * mlp_width(); }
+  /// rope_base for the attention steps: 0 without rope.
+  double attention_rope_base() const { return positions == Positions::kRope ? rope_base : 0.0; }
   /// V rounded up so that rows of logits start on a cache line; the rest is padding.
   std::int64_t padded_vocab() const { return (vocab_size + 15) / 16 * 16; }
 

@@ -79,6 +79,7 @@ void Gpt<T>::block_forward(std::int64_t layer, std::int64_t batch, std::int64_t 
   ops_.norm_forward(norm1);
 
   attention_forward(ops_, {.layout = config_.head_layout(layer),
+                           .rope_base = config_.attention_rope_base(),
                            .batch = batch,
                            .x = acts.norm1,
                            .weights = {weights.attention.qkv, weights.attention.qkv_bias,

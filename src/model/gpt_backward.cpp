@@ -41,12 +41,15 @@ void Gpt<T>::block_backward(std::int64_t layer, std::int64_t batch, std::int64_t
   const Matrix<T> dnorm = work_.dnorm.row_range(0, rows);
   const Matrix<T> dhidden = work_.dhidden.row_range(0, rows);
 
-  linear_backward(weights.mlp_out, gradients.mlp_out, acts.active, dstream, dhidden);
-  ops_.activation_backward({config_.activation, acts.hidden, dhidden, dhidden});
+  // The gradient of the activation's output stands where that of its (last) input will.
+  const Matrix<T> dactive = dhidden.col_range(dhidden.cols - acts.active.cols, acts.active.cols);
+  linear_backward(weights.mlp_out, gradients.mlp_out, acts.active, dstream, dactive);
+  ops_.activation_backward({config_.activation, acts.hidden, dactive, dhidden});
   linear_backward(weights.mlp_in, gradients.mlp_in, acts.norm2, dhidden, dnorm);
   norm_backward(weights.norm2, gradients.norm2, acts.mid, acts.mean2, acts.rstd2, false);
 
   attention_backward(ops_, {.layout = heads,
+                            .rope_base = config_.attention_rope_base(),
                             .batch = batch,
                             .x = acts.norm1,
                             .weights = {weights.attention.qkv, weights.attention.qkv_bias,

@@ -77,7 +77,7 @@ void ParameterLayout::add_block(const ModelConfig& config, std::int64_t layer) {
   add_linear(config, prefix + "attn.c_attn", c, heads.fused_width(), attention);
   add_linear(config, prefix + "attn.c_proj", heads.query_width(), c, residual(attention));
   add_norm(config, prefix + "ln_2", layer);
-  add_linear(config, prefix + "mlp.c_fc", c, f, mlp);
+  add_linear(config, prefix + "mlp.c_fc", c, config.mlp_in_width(), mlp);
   add_linear(config, prefix + "mlp.c_proj", f, c, residual(mlp));
 }
 

@@ -20,7 +20,7 @@ Matrix<T> take_matrix(Arena& arena, std::int64_t rows, std::int64_t cols) {
 template <class T>
 BlockActivations<T> arrange_block(Arena& arena, const ModelConfig& config, std::int64_t rows,
                                   const HeadLayout& heads) {
-  const std::int64_t c = config.d_model, f = config.mlp_width();
+  const std::int64_t c = config.d_model;
   BlockActivations<T> acts;
   acts.x = take_matrix<T>(arena, rows, c);
   acts.norm1 = take_matrix<T>(arena, rows, c);
@@ -33,8 +33,8 @@ BlockActivations<T> arrange_block(Arena& arena, const ModelConfig& config, std::
   acts.norm2 = take_matrix<T>(arena, rows, c);
   acts.mean2 = arena.take<T>(rows);
   acts.rstd2 = arena.take<T>(rows);
-  acts.hidden = take_matrix<T>(arena, rows, f);
-  acts.active = take_matrix<T>(arena, rows, f);
+  acts.hidden = take_matrix<T>(arena, rows, config.mlp_in_width());
+  acts.active = take_matrix<T>(arena, rows, config.mlp_width());
   return acts;
 }
 
@@ -91,7 +91,7 @@ Workspace<T> arrange_workspace(Arena& arena, const ModelConfig& config, std::int
   work.dnorm = take_matrix<T>(arena, rows, c);
   work.dheads = take_matrix<T>(arena, rows, heads.query_width());
   work.dqkv = take_matrix<T>(arena, rows, heads.fused_width());
-  work.dhidden = take_matrix<T>(arena, rows, config.mlp_width());
+  work.dhidden = take_matrix<T>(arena, rows, config.mlp_in_width());
   return work;
 }
 

@@ -23,7 +23,7 @@ struct BlockActivations {
   Matrix<T> mid;     ///< [R,C] residual stream after attention
   Matrix<T> norm2;   ///< [R,C]
   T *mean2, *rstd2;  ///< [R]
-  Matrix<T> hidden;  ///< [R,F] before the activation
+  Matrix<T> hidden;  ///< [R,F] before the activation; [R,2F] before a gated one
   Matrix<T> active;  ///< [R,F] after it
 };
 
@@ -43,7 +43,7 @@ struct Workspace {
   Matrix<T> dnorm;    ///< [R,C] a norm's output
   Matrix<T> dheads;   ///< [R, widest NH*HS]
   Matrix<T> dqkv;     ///< [R, widest fused_width]
-  Matrix<T> dhidden;  ///< [R,F]
+  Matrix<T> dhidden;  ///< like hidden
 };
 
 /// Lays the workspace out for up to `batch` sequences of up to `seq` tokens. For inference all

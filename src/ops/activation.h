@@ -7,16 +7,22 @@
 
 namespace headloom {
 
-enum class Activation { kGeluTanh, kRelu, kRelu2 };
+enum class Activation { kGeluTanh, kRelu, kRelu2, kSwiGlu };
 template <>
 struct EnumNames<Activation> {
-  static constexpr std::string_view kNames[] = {"gelu_tanh", "relu", "relu2"};
+  static constexpr std::string_view kNames[] = {"gelu_tanh", "relu", "relu2", "swiglu"};
 };
 
-/// Applies the activation to every element: y = f(x).
+/// True for an activation that multiplies: x then holds [gate | up] side by side.
+inline bool is_gated(Activation kind) {
+  return kind == Activation::kSwiGlu;
+}
+
+/// Applies the activation to every element: y = f(x), or f(gate) * up for a gated one.
 ///
-/// Shapes: x, y [R,C]. Writes: y (=).
-/// Source: Hendrycks & Gimpel 2016 (gelu, tanh form); So et al. 2021 (relu2 = max(x,0)^2).
+/// Shapes: y [R,C]; x [R,C], or [R,2C] for a gated one. Writes: y (=).
+/// Source: Hendrycks & Gimpel 2016 (gelu, tanh form); So et al. 2021 (relu2 = max(x,0)^2); Shazeer
+/// 2020 (swiglu: f = silu).
 template <class T>
 struct ActivationForward {
   Activation kind = Activation::kGeluTanh;
@@ -24,7 +30,8 @@ struct ActivationForward {
   Matrix<T> y;
 };
 
-/// Gradient: dx = f'(x) dy. Shapes: x, dy, dx [R,C]. Writes: dx (=), which may be dy's memory.
+/// Gradient: dx = f'(x) dy. Shapes: dy [R,C]; x, dx as forward's x. Writes: dx (=); dy may be dx's
+/// last C columns.
 template <class T>
 struct ActivationBackward {
   Activation kind = Activation::kGeluTanh;
@@ -35,15 +42,17 @@ struct ActivationBackward {
 
 template <class T>
 void check(const ActivationForward<T>& a) {
-  check_matrix("activation_forward", "x", a.x, a.x.rows, a.x.cols);
-  check_matrix("activation_forward", "y", a.y, a.x.rows, a.x.cols);
+  const std::int64_t cols = is_gated(a.kind) ? 2 * a.y.cols : a.y.cols;
+  check_matrix("activation_forward", "x", a.x, a.x.rows, cols);
+  check_matrix("activation_forward", "y", a.y, a.x.rows, a.y.cols);
 }
 
 template <class T>
 void check(const ActivationBackward<T>& a) {
-  check_matrix("activation_backward", "x", a.x, a.x.rows, a.x.cols);
-  check_matrix("activation_backward", "dy", a.dy, a.x.rows, a.x.cols);
-  check_matrix("activation_backward", "dx", a.dx, a.x.rows, a.x.cols);
+  const std::int64_t cols = is_gated(a.kind) ? 2 * a.dy.cols : a.dy.cols;
+  check_matrix("activation_backward", "x", a.x, a.x.rows, cols);
+  check_matrix("activation_backward", "dy", a.dy, a.x.rows, a.dy.cols);
+  check_matrix("activation_backward", "dx", a.dx, a.x.rows, cols);
 }
 
 }  // namespace headloom

@@ -27,6 +27,7 @@ HWY_INLINE V value(V x) {
   if constexpr (kKind == Activation::kGeluTanh) {
     return hn::Mul(x, sigmoid(gelu_argument(x, hn::Mul(x, x))));
   }
+  if constexpr (kKind == Activation::kSwiGlu) return hn::Mul(x, sigmoid(x));
   const V positive = hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
   return kKind == Activation::kRelu ? positive : hn::Mul(positive, positive);
 }
@@ -42,6 +43,10 @@ HWY_INLINE V slope(V x) {
     const V inner = hn::MulAdd(cubic, square, linear);
     return hn::MulAdd(hn::Mul(x, inner), hn::NegMulAdd(s, s, s), s);
   }
+  if constexpr (kKind == Activation::kSwiGlu) {
+    const V s = sigmoid(x);
+    return hn::MulAdd(x, hn::NegMulAdd(s, s, s), s);
+  }
   if constexpr (kKind == Activation::kRelu) {
     return hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), hn::Set(d, 1.0F));
   }
@@ -55,8 +60,13 @@ void forward_rows(const ActivationForward<float>& a, std::int64_t begin, std::in
   for (std::int64_t r = begin; r < end; ++r) {
     const float* x = a.x.row(r);
     float* y = a.y.row(r);
-    for (std::int64_t c = 0; c < a.x.cols; c += lanes) {
-      store_n(value<kKind>(load_n(x + c, a.x.cols - c)), y + c, a.x.cols - c);
+    for (std::int64_t c = 0; c < a.y.cols; c += lanes) {
+      const std::int64_t n = a.y.cols - c;
+      V active = value<kKind>(load_n(x + c, n));
+      if constexpr (kKind == Activation::kSwiGlu) {
+        active = hn::Mul(active, load_n(x + a.y.cols + c, n));
+      }
+      store_n(active, y + c, n);
     }
   }
 }
@@ -68,9 +78,16 @@ void backward_rows(const ActivationBackward<float>& a, std::int64_t begin, std::
   for (std::int64_t r = begin; r < end; ++r) {
     const float *x = a.x.row(r), *dy = a.dy.row(r);
     float* dx = a.dx.row(r);
-    for (std::int64_t c = 0; c < a.x.cols; c += lanes) {
-      const V gradient = load_n(dy + c, a.x.cols - c);
-      store_n(hn::Mul(slope<kKind>(load_n(x + c, a.x.cols - c)), gradient), dx + c, a.x.cols - c);
+    for (std::int64_t c = 0; c < a.dy.cols; c += lanes) {
+      const std::int64_t n = a.dy.cols - c;
+      const V gate = load_n(x + c, n);
+      V gradient = load_n(dy + c, n);
+      if constexpr (kKind == Activation::kSwiGlu) {
+        const V up = load_n(x + a.dy.cols + c, n);
+        store_n(hn::Mul(value<kKind>(gate), gradient), dx + a.dy.cols + c, n);
+        gradient = hn::Mul(up, gradient);
+      }
+      store_n(hn::Mul(slope<kKind>(gate), gradient), dx + c, n);
     }
   }
 }
@@ -84,6 +101,8 @@ void activation_forward_rows(const ActivationForward<float>& a, std::int64_t beg
       return forward_rows<Activation::kRelu>(a, begin, end);
     case Activation::kRelu2:
       return forward_rows<Activation::kRelu2>(a, begin, end);
+    case Activation::kSwiGlu:
+      return forward_rows<Activation::kSwiGlu>(a, begin, end);
   }
 }
 
@@ -96,6 +115,8 @@ void activation_backward_rows(const ActivationBackward<float>& a, std::int64_t b
       return backward_rows<Activation::kRelu>(a, begin, end);
     case Activation::kRelu2:
       return backward_rows<Activation::kRelu2>(a, begin, end);
+    case Activation::kSwiGlu:
+      return backward_rows<Activation::kSwiGlu>(a, begin, end);
   }
 }
 

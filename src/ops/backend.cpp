@@ -11,6 +11,7 @@
 #include "ops/gemm_ref.h"
 #include "ops/norm_ref.h"
 #include "ops/reduce_ref.h"
+#include "ops/rope_ref.h"
 
 namespace headloom {
 
@@ -19,6 +20,7 @@ const Ops<T>& ref_ops() {
   static const Ops<T> ops{
       .name = "ref",
       .gemm = {gemm_ref<T>},
+      .rope = {rope_ref<T>},
       .attend_forward = {attend_forward_ref<T>},
       .attend_backward = {attend_backward_ref<T>},
       .norm_forward = {norm_forward_ref<T>},
@@ -45,6 +47,7 @@ const Ops<float>& cpu_ops() {
   static const Ops<float> ops{
       .name = "cpu",
       .gemm = {gemm_cpu},
+      .rope = {rope_cpu},
       .attend_forward = {attend_forward_cpu},
       .attend_backward = {attend_backward_cpu},
       .norm_forward = {norm_forward_cpu},

@@ -11,6 +11,7 @@
 #include "ops/gemm.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
+#include "ops/rope.h"
 
 namespace headloom {
 
@@ -32,6 +33,7 @@ template <class T>
 struct Ops {
   const char* name = nullptr;
   Op<Gemm<T>> gemm;
+  Op<Rope<T>> rope;
   Op<AttendForward<T>> attend_forward;
   Op<AttendBackward<T>> attend_backward;
   Op<NormForward<T>> norm_forward;

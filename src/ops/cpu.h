@@ -13,6 +13,7 @@ void gemm_cpu(const Gemm<float>& args);
 void gemm_rows_cpu(const Gemm<float>& args);
 /// gemm_cpu's way for many rows.
 void gemm_blocks_cpu(const Gemm<float>& args);
+void rope_cpu(const Rope<float>& args);
 void attend_forward_cpu(const AttendForward<float>& args);
 void attend_backward_cpu(const AttendBackward<float>& args);
 void norm_forward_cpu(const NormForward<float>& args);

@@ -19,7 +19,7 @@ using test::Tokens;
 using C = std::complex<double>;
 
 std::vector<ModelConfig> shapes() {
-  return {test::tiny_gpt2(), test::tiny_andrea(), test::tiny_odd()};
+  return {test::tiny_gpt2(), test::tiny_andrea(), test::tiny_odd(), test::tiny_llama()};
 }
 
 /// Attention of one shape on both tables; the worst difference of out, dq, dk and dv.

@@ -31,6 +31,17 @@ ModelConfig tiny_odd() {
   return config;
 }
 
+ModelConfig tiny_llama() {
+  ModelConfig config = tiny_andrea();
+  config.n_heads = {4};
+  config.n_kv_heads = 2;
+  config.head_dim = 6;
+  config.norm_gain = true;
+  config.activation = Activation::kSwiGlu;
+  config.positions = Positions::kRope;
+  return config;
+}
+
 Tokens::Tokens(std::int64_t batch, std::int64_t seq, std::int64_t vocab, std::uint64_t seed)
     : batch(batch), seq(seq) {
   Rng rng(seed);

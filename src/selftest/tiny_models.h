@@ -13,6 +13,8 @@ ModelConfig tiny_gpt2();
 ModelConfig tiny_andrea();
 /// A tiny model with every irregularity: heads per layer, head_dim of its own, shared key heads.
 ModelConfig tiny_odd();
+/// A tiny model of LLaMA's shape: rope, swiglu, rmsnorm with gain, shared key heads.
+ModelConfig tiny_llama();
 
 /// Token ids for a batch, the same for the same seed. Targets are the next tokens; one is ignored.
 struct Tokens {

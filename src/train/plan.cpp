@@ -57,7 +57,7 @@ ModelFlops model_flops(const ModelConfig& config, std::int64_t seq) {
   for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
     const HeadLayout heads = config.head_layout(layer);
     flops.dense += 2 * c * static_cast<double>(heads.fused_width() + heads.query_width());
-    flops.dense += 4 * c * static_cast<double>(config.mlp_width());
+    flops.dense += 2 * c * static_cast<double>(config.mlp_in_width() + config.mlp_width());
     const double keys = static_cast<double>(seq + 1) / 2;  // a query's, on average
     flops.attention += 4 * keys * static_cast<double>(heads.query_width());
   }
