@@ -21,6 +21,8 @@ namespace HWY_NAMESPACE {
 
 /// A multiple of kRows. P and dS of a chunk, [96][kBlock] each, stay near the core.
 constexpr std::int64_t kKeyChunk = 96;
+/// Rows fetched ahead per tile.
+constexpr int kAhead = 6;
 
 /// This thread's scratch memory. Rows of width `padded` have zeros behind the head's dimensions.
 struct Buffers {
@@ -162,7 +164,8 @@ std::int64_t load_block(const AttendBackward<float>& a, std::int64_t batch, std:
   return queries;
 }
 
-void backward_block(const Buffers& b, std::int64_t first, std::int64_t queries) {
+void backward_block(const Buffers& b, std::int64_t first, std::int64_t queries,
+                    RowPrefetch& ahead) {
   const std::int64_t keys = first + queries;
   for (std::int64_t begin = 0; begin < keys; begin += kKeyChunk) {
     const std::int64_t end = std::min(begin + kKeyChunk, keys);
@@ -175,6 +178,7 @@ void backward_block(const Buffers& b, std::int64_t first, std::int64_t queries) 
                    queries - skip);
       key_gradient(ds + skip, b.q + skip * b.padded, b.dk + key * b.padded, b.padded,
                    queries - skip);
+      for (int i = 0; i < kAhead; ++i) ahead.next();
     }
     accumulate_over_keys(b.k + begin * b.dim, b.dim, b.ds, b.dq_t, begin, end, first, begin == 0);
   }
@@ -191,22 +195,56 @@ void store_rows(const float* src, std::int64_t src_stride, float factor, const H
   }
 }
 
+/// Packs keys and values [begin, end), with zeros behind them for the last tile.
+void pack_keys(const AttendBackward<float>& a, std::int64_t batch, std::int64_t kv,
+               std::int64_t begin, std::int64_t end, const Buffers& b) {
+  pack_rows(a.k.at(batch, begin, kv), a.k.seq_stride, end - begin, b.dim, b.k + begin * b.dim,
+            b.dim);
+  pack_rows(a.v.at(batch, begin, kv), a.v.seq_stride, end - begin, b.dim, b.v + begin * b.dim,
+            b.dim);
+  std::fill_n(b.k + end * b.dim, kRows * b.dim, 0.0F);
+  std::fill_n(b.v + end * b.dim, kRows * b.dim, 0.0F);
+}
+
+/// Rows that the next block of queries will read.
+RowPrefetch block_after(const AttendBackward<float>& a, std::int64_t batch, std::int64_t head,
+                        std::int64_t block) {
+  RowPrefetch ahead;
+  const std::int64_t begin = block + kBlock, dim = a.q.head_dim;
+  const std::int64_t rows = std::min(kBlock, a.q.seq - begin);
+  if (rows <= 0) return ahead;
+  const std::int64_t kv = head / (a.q.heads / a.k.heads);
+  const auto add = [&](const Heads<const float>& x, std::int64_t h) {
+    ahead.add(x.at(batch, begin, h), x.seq_stride, rows, dim);
+  };
+  add(a.out, head);
+  add(a.dout, head);
+  add(a.q, head);
+  add(a.v, kv);
+  add(a.k, kv);
+  return ahead;
+}
+
 void attend_backward_tasks(const AttendBackward<float>& a, std::int64_t begin, std::int64_t end) {
   const std::int64_t group = a.q.heads / a.k.heads, seq = a.q.seq, dim = a.q.head_dim;
   const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
   for (std::int64_t task = begin; task < end; ++task) {
     const std::int64_t batch = task / a.k.heads, kv = task % a.k.heads;
     const Buffers b = take_buffers(seq, dim);
-    pack_rows(a.k.at(batch, 0, kv), a.k.seq_stride, seq, dim, b.k, dim);
-    pack_rows(a.v.at(batch, 0, kv), a.v.seq_stride, seq, dim, b.v, dim);
-    std::fill_n(b.k + seq * dim, kRows * dim, 0.0F);
-    std::fill_n(b.v + seq * dim, kRows * dim, 0.0F);
     std::fill_n(b.dk, (seq + kRows) * b.padded, 0.0F);
     std::fill_n(b.dv, (seq + kRows) * b.padded, 0.0F);
+    std::int64_t packed = 0;
     for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
       for (std::int64_t block = 0; block < seq; block += kBlock) {
+        // Keys are packed just before the first block that looks at them.
+        const std::int64_t seen = std::min(block + kBlock, seq);
+        if (seen > packed) {
+          pack_keys(a, batch, kv, packed, seen, b);
+          packed = seen;
+        }
+        RowPrefetch ahead = block_after(a, batch, head, block);
         const std::int64_t queries = load_block(a, batch, head, block, b);
-        backward_block(b, block, queries);
+        backward_block(b, block, queries, ahead);
         transpose(b.dq_t, kBlock, dim, queries, scale, a.dq.at(batch, block, head),
                   a.dq.seq_stride);
       }
