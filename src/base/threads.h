@@ -9,6 +9,9 @@ namespace headloom {
 /// run on, as OpenMP decides.
 int thread_count();
 
+/// Sets that number for what follows. Units: count >= 1.
+void set_thread_count(int count);
+
 /// The half-open range of task `part` when `n` tasks are cut into `parts` nearly equal runs.
 inline std::pair<std::int64_t, std::int64_t> slice(std::int64_t n, int part, int parts) {
   return {n * part / parts, n * (part + 1) / parts};

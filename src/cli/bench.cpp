@@ -8,6 +8,7 @@
 #include "bench/decode_bench.h"
 #include "bench/peak.h"
 #include "bench/train_bench.h"
+#include "cli/bench_tables.h"
 #include "cli/commands.h"
 #include "cli/find_model.h"
 
@@ -144,6 +145,7 @@ void add_bench_command(CLI::App& app) {
   decode->add_option("--tokens", given->tokens, "tokens to write")->check(CLI::PositiveNumber);
   decode->add_flag("--json", given->json, "one JSON object");
   decode->callback([given] { print_decode(*given); });
+  add_bench_tables(*command);
 }
 
 }  // namespace headloom

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace headloom {
+
+/// Something to be timed beside others.
+struct BenchCase {
+  std::string name;
+  std::string shape;
+  double flops = 0;  ///< of one call of run
+  std::function<void()> run;
+};
+
+/// What a case took. Units: seconds a call; FLOP/s.
+struct BenchRow {
+  std::string name;
+  std::string shape;
+  double flops = 0;
+  double seconds = 0;  ///< median over the rounds
+  double fastest = 0;  ///< of the rounds
+  double slowest = 0;
+  double share = 0;  ///< of the FMA peak measured around it, median
+  double peak = 0;   ///< median
+};
+
+/// Times all cases in turn (A B C, A B C, ...), each for about `seconds` a round, with the FMA peak
+/// measured between them: what a shared machine does to one it does to all.
+std::vector<BenchRow> run_interleaved(const std::vector<BenchCase>& cases, int rounds = 7,
+                                      double seconds = 0.1);
+
+}  // namespace headloom
