@@ -94,10 +94,22 @@ std::vector<Shape> ragged_shapes() {
   shapes.push_back({1, 33, 33, 6, 1, 20});
   shapes.push_back({2, 1, 77, 4, 4, 32});  // decoding
   shapes.push_back({1, 3, 64, 4, 2, 33});
-  shapes.push_back({1, 40, 100, 2, 2, 16});  // continuing a prompt
+  shapes.push_back({1, 40, 100, 2, 2, 16});   // continuing a prompt
+  shapes.push_back({1, 300, 300, 1, 1, 32});  // one head: its blocks are shared out
+  shapes.push_back({1, 200, 200, 4, 1, 40});
+  shapes.push_back({1, 130, 513, 1, 1, 24});
+  for (const std::int64_t t : {191, 192, 193, 319, 320, 321}) shapes.push_back({1, t, t, 3, 1, 16});
   return shapes;
 }
 
+/// Every length up to two blocks and a little.
+std::vector<Shape> all_lengths() {
+  std::vector<Shape> shapes;
+  for (std::int64_t t = 1; t <= 130; ++t) shapes.push_back({1, t, t, 2, 1, 12});
+  return shapes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Lengths, Attend, testing::ValuesIn(all_lengths()), name);
 INSTANTIATE_TEST_SUITE_P(Ragged, Attend, testing::ValuesIn(ragged_shapes()), name);
 
 TEST(AttendGradient, ReferenceAgreesWithTheComplexStep) {

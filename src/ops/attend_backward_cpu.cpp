@@ -13,7 +13,10 @@
 // One (batch, key head) is one task, so that no two threads add to the same gradient. Blocks of
 // queries outside, chunks of keys inside; P^T and dS^T of one chunk are recomputed from lse, then
 // used three times: dV += P^T dO, dK += dS^T Q (rows of keys, dimensions in the lanes) and
-// dQ^T += K^T dS (as in forward). dK and dV grow in buffers of the task's own.
+// dQ^T += K^T dS (as in forward). dK and dV grow in buffers of the task's own. Where there are
+// fewer key heads than threads want, several tasks share out the blocks of one, each with buffers
+// of its own, which are added up at the end in the order of the parts: five products as before,
+// while two passes, one by keys and one by queries, would need seven.
 
 HWY_BEFORE_NAMESPACE();
 namespace headloom {
@@ -36,27 +39,39 @@ struct Buffers {
   float *lse, *row_sum;  ///< [kBlock]
 };
 
-Buffers take_buffers(std::int64_t seq, std::int64_t dim) {
+/// `gradients`: room for dk and dv, or null to take it from the scratch memory too.
+Buffers take_buffers(std::int64_t seq, std::int64_t dim, float* gradients) {
   Buffers b{};
   b.dim = dim;
   b.padded = (dim + kLanes - 1) / kLanes * kLanes;
-  const std::int64_t rows = seq + kRows;
+  const std::int64_t rows = seq + kRows, own = gradients == nullptr ? rows * b.padded : 0;
   struct Piece {
     float** place;
     std::int64_t size;
   };
-  const Piece pieces[] = {
-      {&b.k, rows * dim},         {&b.v, rows * dim},          {&b.dk, rows * b.padded},
-      {&b.dv, rows * b.padded},   {&b.q, kBlock * b.padded},   {&b.dout, kBlock * b.padded},
-      {&b.q_t, dim * kBlock},     {&b.dout_t, dim * kBlock},   {&b.dq_t, dim * kBlock},
-      {&b.p, kKeyChunk * kBlock}, {&b.ds, kKeyChunk * kBlock}, {&b.lse, kBlock},
-      {&b.row_sum, kBlock}};
+  const Piece pieces[] = {{&b.k, rows * dim},
+                          {&b.v, rows * dim},
+                          {&b.dk, own},
+                          {&b.dv, own},
+                          {&b.q, kBlock * b.padded},
+                          {&b.dout, kBlock * b.padded},
+                          {&b.q_t, dim * kBlock},
+                          {&b.dout_t, dim * kBlock},
+                          {&b.dq_t, dim * kBlock},
+                          {&b.p, kKeyChunk * kBlock},
+                          {&b.ds, kKeyChunk * kBlock},
+                          {&b.lse, kBlock},
+                          {&b.row_sum, kBlock}};
   std::int64_t total = 0;
   for (const Piece& piece : pieces) total += (piece.size + 15) / 16 * 16;
   float* next = thread_scratch(total);
   for (const Piece& piece : pieces) {
     *piece.place = next;
     next += (piece.size + 15) / 16 * 16;
+  }
+  if (gradients != nullptr) {
+    b.dk = gradients;
+    b.dv = gradients + rows * b.padded;
   }
   return b;
 }
@@ -225,33 +240,64 @@ RowPrefetch block_after(const AttendBackward<float>& a, std::int64_t batch, std:
   return ahead;
 }
 
-void attend_backward_tasks(const AttendBackward<float>& a, std::int64_t begin, std::int64_t end) {
+/// Floats that the gradients of one part take.
+std::int64_t part_size(const AttendBackward<float>& a) {
+  return 2 * (a.q.seq + kRows) * ((a.q.head_dim + kLanes - 1) / kLanes * kLanes);
+}
+
+void store_gradients(const AttendBackward<float>& a, std::int64_t batch, std::int64_t kv,
+                     const Buffers& b) {
+  store_rows(b.dk, b.padded, 1.0F / std::sqrt(static_cast<float>(b.dim)), a.dk, batch, kv);
+  store_rows(b.dv, b.padded, 1.0F, a.dv, batch, kv);
+}
+
+/// One part of one (batch, key head): every parts-th block of the queries of its heads. `shared`
+/// has room for the gradients of all parts; null when there is one part.
+void attend_backward_task(const AttendBackward<float>& a, std::int64_t task, std::int64_t parts,
+                          float* shared) {
   const std::int64_t group = a.q.heads / a.k.heads, seq = a.q.seq, dim = a.q.head_dim;
+  const std::int64_t whole = task / parts, batch = whole / a.k.heads, kv = whole % a.k.heads;
+  const Buffers b =
+      take_buffers(seq, dim, shared != nullptr ? shared + task * part_size(a) : nullptr);
+  std::fill_n(b.dk, (seq + kRows) * b.padded, 0.0F);
+  std::fill_n(b.dv, (seq + kRows) * b.padded, 0.0F);
   const float scale = 1.0F / std::sqrt(static_cast<float>(dim));
-  for (std::int64_t task = begin; task < end; ++task) {
-    const std::int64_t batch = task / a.k.heads, kv = task % a.k.heads;
-    const Buffers b = take_buffers(seq, dim);
-    std::fill_n(b.dk, (seq + kRows) * b.padded, 0.0F);
-    std::fill_n(b.dv, (seq + kRows) * b.padded, 0.0F);
-    std::int64_t packed = 0;
-    for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
-      for (std::int64_t block = 0; block < seq; block += kBlock) {
-        // Keys are packed just before the first block that looks at them.
-        const std::int64_t seen = std::min(block + kBlock, seq);
-        if (seen > packed) {
-          pack_keys(a, batch, kv, packed, seen, b);
-          packed = seen;
-        }
-        RowPrefetch ahead = block_after(a, batch, head, block);
-        const std::int64_t queries = load_block(a, batch, head, block, b);
-        backward_block(b, block, queries, ahead);
-        transpose(b.dq_t, kBlock, dim, queries, scale, a.dq.at(batch, block, head),
-                  a.dq.seq_stride);
+  std::int64_t packed = 0, unit = 0;
+  for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head) {
+    for (std::int64_t block = 0; block < seq; block += kBlock) {
+      if (unit++ % parts != task % parts) continue;
+      // Keys are packed just before the first block that looks at them.
+      const std::int64_t seen = std::min(block + kBlock, seq);
+      if (seen > packed) {
+        pack_keys(a, batch, kv, packed, seen, b);
+        packed = seen;
       }
+      RowPrefetch ahead = block_after(a, batch, head, block);
+      const std::int64_t queries = load_block(a, batch, head, block, b);
+      backward_block(b, block, queries, ahead);
+      transpose(b.dq_t, kBlock, dim, queries, scale, a.dq.at(batch, block, head), a.dq.seq_stride);
     }
-    store_rows(b.dk, b.padded, scale, a.dk, batch, kv);
-    store_rows(b.dv, b.padded, 1.0F, a.dv, batch, kv);
   }
+  if (shared == nullptr) store_gradients(a, batch, kv, b);
+}
+
+/// Adds up the gradients of all parts of one (batch, key head).
+void add_parts(const AttendBackward<float>& a, std::int64_t whole, std::int64_t parts,
+               float* shared) {
+  const std::int64_t size = part_size(a);
+  float* first = shared + whole * parts * size;
+  for (std::int64_t part = 1; part < parts; ++part) {
+    const float* other = first + part * size;
+    for (std::int64_t i = 0; i < size; i += kLanes) {
+      hn::StoreU(hn::Add(hn::LoadU(F(), first + i), hn::LoadU(F(), other + i)), F(), first + i);
+    }
+  }
+  Buffers b{};
+  b.dim = a.q.head_dim;
+  b.padded = (b.dim + kLanes - 1) / kLanes * kLanes;
+  b.dk = first;
+  b.dv = first + (a.q.seq + kRows) * b.padded;
+  store_gradients(a, whole / a.k.heads, whole % a.k.heads, b);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -260,11 +306,22 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace headloom {
-HWY_EXPORT(attend_backward_tasks);
+HWY_EXPORT(part_size);
+HWY_EXPORT(attend_backward_task);
+HWY_EXPORT(add_parts);
 
 void attend_backward_cpu(const AttendBackward<float>& a) {
-  parallel_tasks(a.k.batch * a.k.heads, [&](std::int64_t task) {
-    HWY_DYNAMIC_DISPATCH(attend_backward_tasks)(a, task, task + 1);
+  const std::int64_t tasks = a.k.batch * a.k.heads, parts = attend_parts(tasks);
+  float* shared = nullptr;
+  if (parts > 1) {
+    shared = thread_scratch<Scratch::kShared>(tasks * parts * HWY_DYNAMIC_DISPATCH(part_size)(a));
+  }
+  parallel_tasks(tasks * parts, [&](std::int64_t task) {
+    HWY_DYNAMIC_DISPATCH(attend_backward_task)(a, task, parts, shared);
+  });
+  if (parts == 1) return;
+  parallel_tasks(tasks, [&](std::int64_t whole) {
+    HWY_DYNAMIC_DISPATCH(add_parts)(a, whole, parts, shared);
   });
 }
 

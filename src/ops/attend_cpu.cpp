@@ -10,9 +10,10 @@
 #include "hwy/highway.h"
 #include "ops/attend_tile-inl.h"
 
-// One (batch, head) is one task. For a block of queries it makes the scores of all keys, then the
-// softmax and its product with the values in chunks of keys that stay in the first cache. Never is
-// there a T x T matrix: the scores of one block, [keys][kBlock], are the largest buffer.
+// One (batch, head) is one task, or several that share out its blocks where there are few. For a
+// block of queries it makes the scores of all keys, then the softmax and its product with the
+// values in chunks of keys that stay in the first cache. Never is there a T x T matrix: the scores
+// of one block, [keys][kBlock], are the largest buffer.
 
 HWY_BEFORE_NAMESPACE();
 namespace headloom {
@@ -31,7 +32,8 @@ struct ForwardTask {
   float *out, *lse;
   std::int64_t q_stride, k_stride, v_stride, out_stride;
   std::int64_t queries, keys, dim;
-  float scale;  ///< 1 / sqrt(HS)
+  float scale;               ///< 1 / sqrt(HS)
+  std::int64_t part, parts;  ///< this task does every parts-th block of queries
 };
 
 /// Scores (in units of log 2) of kRows keys against the block, masked, and their running maximum.
@@ -147,7 +149,7 @@ void forward_blocks(const ForwardTask& t) {
   float* out_t = q_t + t.dim * kBlock;
   float* scores = out_t + t.dim * kBlock;
   std::int64_t packed = 0;
-  for (std::int64_t block = 0; block < t.queries; block += kBlock) {
+  for (std::int64_t block = t.part * kBlock; block < t.queries; block += t.parts * kBlock) {
     // Keys are packed just before the first block that looks at them.
     const std::int64_t seen = t.keys - t.queries + std::min(block + kBlock, t.queries);
     pack_rows(t.k + packed * t.k_stride, t.k_stride, seen - packed, t.dim, k + packed * t.dim,
@@ -157,10 +159,14 @@ void forward_blocks(const ForwardTask& t) {
     packed = seen;
     std::fill_n(k + packed * t.dim, kRows * t.dim, 0.0F);
     RowPrefetch ahead;
-    const std::int64_t next = std::min(kBlock, t.queries - std::min(block + kBlock, t.queries));
-    ahead.add(t.q + (block + kBlock) * t.q_stride, t.q_stride, next, t.dim);
-    ahead.add(t.v + packed * t.v_stride, t.v_stride, next, t.dim);
-    ahead.add(t.k + packed * t.k_stride, t.k_stride, next, t.dim);
+    const std::int64_t next = block + t.parts * kBlock;
+    const std::int64_t last = std::min(next + kBlock, t.queries);
+    const std::int64_t keys = std::max<std::int64_t>(0, t.keys - t.queries + last - packed);
+    ahead.add(t.q + next * t.q_stride, t.q_stride, last - next, t.dim);
+    if (next < t.queries) {
+      ahead.add(t.v + packed * t.v_stride, t.v_stride, keys, t.dim);
+      ahead.add(t.k + packed * t.k_stride, t.k_stride, keys, t.dim);
+    }
     forward_block(t, block, k, v, q_t, out_t, scores, ahead);
   }
 }
@@ -230,28 +236,28 @@ void forward_rows(const ForwardTask& t) {
   }
 }
 
-void attend_forward_tasks(const AttendForward<float>& a, std::int64_t begin, std::int64_t end) {
-  const std::int64_t group = a.q.heads / a.k.heads;
-  for (std::int64_t task = begin; task < end; ++task) {
-    const std::int64_t b = task / a.q.heads, h = task % a.q.heads;
-    const ForwardTask t{.q = a.q.at(b, 0, h),
-                        .k = a.k.at(b, 0, h / group),
-                        .v = a.v.at(b, 0, h / group),
-                        .out = a.out.at(b, 0, h),
-                        .lse = a.lse != nullptr ? a.lse + task * a.q.seq : nullptr,
-                        .q_stride = a.q.seq_stride,
-                        .k_stride = a.k.seq_stride,
-                        .v_stride = a.v.seq_stride,
-                        .out_stride = a.out.seq_stride,
-                        .queries = a.q.seq,
-                        .keys = a.k.seq,
-                        .dim = a.q.head_dim,
-                        .scale = 1.0F / std::sqrt(static_cast<float>(a.q.head_dim))};
-    if (t.queries <= kFewQueries) {
-      forward_rows(t);
-    } else {
-      forward_blocks(t);
-    }
+void attend_forward_task(const AttendForward<float>& a, std::int64_t task, std::int64_t parts) {
+  const std::int64_t group = a.q.heads / a.k.heads, whole = task / parts;
+  const std::int64_t b = whole / a.q.heads, h = whole % a.q.heads;
+  const ForwardTask t{.q = a.q.at(b, 0, h),
+                      .k = a.k.at(b, 0, h / group),
+                      .v = a.v.at(b, 0, h / group),
+                      .out = a.out.at(b, 0, h),
+                      .lse = a.lse != nullptr ? a.lse + whole * a.q.seq : nullptr,
+                      .q_stride = a.q.seq_stride,
+                      .k_stride = a.k.seq_stride,
+                      .v_stride = a.v.seq_stride,
+                      .out_stride = a.out.seq_stride,
+                      .queries = a.q.seq,
+                      .keys = a.k.seq,
+                      .dim = a.q.head_dim,
+                      .scale = 1.0F / std::sqrt(static_cast<float>(a.q.head_dim)),
+                      .part = task % parts,
+                      .parts = parts};
+  if (t.queries > kFewQueries) {
+    forward_blocks(t);
+  } else if (t.part == 0) {
+    forward_rows(t);
   }
 }
 
@@ -261,11 +267,17 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace headloom {
-HWY_EXPORT(attend_forward_tasks);
+HWY_EXPORT(attend_forward_task);
+
+std::int64_t attend_parts(std::int64_t tasks) {
+  const std::int64_t wanted = thread_count() > 1 ? 2 * thread_count() : 1;
+  return tasks == 0 || tasks >= wanted ? 1 : (wanted + tasks - 1) / tasks;
+}
 
 void attend_forward_cpu(const AttendForward<float>& a) {
-  parallel_tasks(a.q.batch * a.q.heads, [&](std::int64_t task) {
-    HWY_DYNAMIC_DISPATCH(attend_forward_tasks)(a, task, task + 1);
+  const std::int64_t tasks = a.q.batch * a.q.heads, parts = attend_parts(tasks);
+  parallel_tasks(tasks * parts, [&](std::int64_t task) {
+    HWY_DYNAMIC_DISPATCH(attend_forward_task)(a, task, parts);
   });
 }
 
