@@ -43,6 +43,8 @@ void print_table(const PlanArguments& given, const ModelConfig& config, const Me
   fmt::print("  measured on one layer: {:.0f} GFLOP/s, so about {} tokens/s, {:.2f} s a step\n",
              speed.flops_per_second / 1e9,
              format_count(static_cast<long long>(speed.tokens_per_second)), speed.seconds_per_step);
+  const std::string advice = head_dim_advice(config);
+  if (!advice.empty()) fmt::print("  {}\n", advice);
   if (given.steps > 0) {
     fmt::print("  {} steps: about {}\n", format_count(given.steps),
                format_duration(speed.seconds_per_step * static_cast<double>(given.steps)));

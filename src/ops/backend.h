@@ -62,6 +62,9 @@ std::vector<std::string> available_isas();
 /// The instruction set in use. The environment variable HEADLOOM_ISA forces one.
 std::string active_isa();
 
+/// Floats in a vector of the instruction set in use.
+std::int64_t vector_floats();
+
 /// Forces an instruction set for the whole process; call it before any op runs.
 /// Errors: kUsage when this machine or build does not have it.
 void select_isa(const std::string& name);

@@ -14,13 +14,14 @@ namespace {
 struct Isa {
   const char* name;
   std::int64_t targets;
+  std::int64_t floats;  ///< in a vector
 };
 
 constexpr Isa kIsas[] = {
-    {"avx512", HWY_AVX3},
-    {"avx2", HWY_AVX2},
-    {"neon", HWY_NEON},
-    {"portable", HWY_EMU128 | HWY_SCALAR},
+    {"avx512", HWY_AVX3, 16},
+    {"avx2", HWY_AVX2, 8},
+    {"neon", HWY_NEON, 4},
+    {"portable", HWY_EMU128 | HWY_SCALAR, HWY_TARGETS& HWY_EMU128 ? 4 : 1},
 };
 
 const Isa* g_active = nullptr;
@@ -69,6 +70,11 @@ void select_isa(const std::string& name) {
 std::string active_isa() {
   ensure_isa();
   return g_active->name;
+}
+
+std::int64_t vector_floats() {
+  ensure_isa();
+  return g_active->floats;
 }
 
 void ensure_isa() {

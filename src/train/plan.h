@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "model/config.h"
 
@@ -34,6 +35,10 @@ struct ModelFlops {
 MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64_t seq);
 
 ModelFlops model_flops(const ModelConfig& config, std::int64_t seq);
+
+/// What the heads' width costs on this machine when it is no multiple of its vectors; empty when it
+/// is one.
+std::string head_dim_advice(const ModelConfig& config);
 
 /// Memory that this process could still get, in bytes: what the kernel calls available, or less
 /// where a control group sets a limit. 0 when the system does not tell.

@@ -166,6 +166,8 @@ void Session::print_summary() const {
       fmt::format("model    {} parameters: d_model {}, {} heads of {}, {} layers, context {}",
                   format_count(layout.count()), model.d_model, fmt::join(model.n_heads, ","),
                   model.head_layout(0).head_dim, model.n_layers, model.context));
+  const std::string advice = head_dim_advice(model);
+  if (!advice.empty()) progress_.note("         " + advice);
   progress_.note(fmt::format(
       "training {} steps of {} tokens ({:.1f} epochs), learning rate {}",
       format_count(train().steps), format_count(train().batch * train().grad_accum * model.context),
