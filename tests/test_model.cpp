@@ -104,9 +104,12 @@ struct AttentionProblem {
   Matrix<float> rows(std::vector<float>& v, std::int64_t cols) const {
     return {v.data(), batch * seq, cols};
   }
+  /// Pairs of dimensions are turned where there are pairs.
+  double rope_base() const { return layout.head_dim % 2 == 0 ? 10000.0 : 0.0; }
   AttentionForward<float> forward() {
     const std::int64_t fused = layout.fused_width(), q = layout.query_width();
     return {.layout = layout,
+            .rope_base = rope_base(),
             .batch = batch,
             .x = rows(x, width),
             .weights = {Matrix<float>(qkv_weight.data(), width, fused), qkv_bias.data(),
@@ -120,6 +123,7 @@ struct AttentionProblem {
   AttentionBackward<float> backward() {
     const std::int64_t fused = layout.fused_width(), q = layout.query_width();
     return {.layout = layout,
+            .rope_base = rope_base(),
             .batch = batch,
             .x = rows(x, width),
             .weights = forward().weights,
@@ -136,8 +140,8 @@ struct AttentionProblem {
 };
 
 TEST(Attention, PerHeadViewEqualsFusedView) {
-  for (const HeadLayout& layout :
-       {HeadLayout{1, 1, 1}, HeadLayout{2, 2, 8}, HeadLayout{3, 3, 24}, HeadLayout{4, 2, 9}}) {
+  for (const HeadLayout& layout : {HeadLayout{1, 1, 1}, HeadLayout{2, 2, 8}, HeadLayout{3, 3, 24},
+                                   HeadLayout{4, 2, 9}, HeadLayout{4, 2, 6}}) {
     for (const std::int64_t seq : {1, 7, 65}) {
       SCOPED_TRACE(fmt::format("{} heads of {}, T {}", layout.heads, layout.head_dim, seq));
       AttentionProblem fused(layout, 2, seq, 24), per_head(layout, 2, seq, 24);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/threads.h"
 #include "ops/backend.h"
 #include "selftest/numbers.h"
 
@@ -17,7 +18,8 @@ using test::random_numbers;
 
 // One multiplication, addition or polynomial per element: a few ulps (6e-8) of the largest value.
 constexpr double kElementwise = 1e-6;
-// Sums of up to 130 products.
+// Sums of up to 800 products; the rounding of a sum of n grows like sqrt(n) ulps (6e-8) of its
+// size.
 constexpr double kSummed = 3e-6;
 
 const std::int64_t kRowCounts[] = {1, 2, 7, 33};
@@ -46,7 +48,17 @@ double slope(std::vector<C>& x, std::size_t i, const std::vector<C>& weights, F 
   return loss.imag() / test::kComplexStep;
 }
 
-TEST(Gemm, CpuEqualsReferenceInEveryVariant) {
+/// How C is cut depends on the threads: with one, a piece has several blocks.
+class GemmOp : public testing::TestWithParam<int> {
+ protected:
+  GemmOp() { set_thread_count(GetParam()); }
+  ~GemmOp() override { set_thread_count(before_); }
+
+ private:
+  int before_ = thread_count();
+};
+
+TEST_P(GemmOp, CpuEqualsReferenceInEveryVariant) {
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
                                 {7, 5, 3},
                                 {33, 65, 24},
@@ -68,13 +80,13 @@ TEST(Gemm, CpuEqualsReferenceInEveryVariant) {
       auto c = random_numbers<float>(m * (n + 2), 4);
       auto wanted = c;
       const auto args = [&](std::vector<float>& out) {
-        return Gemm<float>{.a = {a.data(), ta ? k : m, a_cols, a_cols + 2},
-                           .transpose_a = ta,
-                           .b = {b.data(), tb ? n : k, b_cols, b_cols + 2},
-                           .transpose_b = tb,
-                           .c = {out.data(), m, n, n + 2},
-                           .accumulate = add,
-                           .bias = with_bias ? bias.data() : nullptr};
+        return headloom::Gemm<float>{.a = {a.data(), ta ? k : m, a_cols, a_cols + 2},
+                                     .transpose_a = ta,
+                                     .b = {b.data(), tb ? n : k, b_cols, b_cols + 2},
+                                     .transpose_b = tb,
+                                     .c = {out.data(), m, n, n + 2},
+                                     .accumulate = add,
+                                     .bias = with_bias ? bias.data() : nullptr};
       };
       cpu_ops().gemm(args(c));
       ref_ops<float>().gemm(args(wanted));
@@ -82,6 +94,8 @@ TEST(Gemm, CpuEqualsReferenceInEveryVariant) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Threads, GemmOp, testing::Values(1, 2, 5));
 
 struct NormProblem {
   std::vector<float> x, add, sum, gain, bias, y, mean, rstd, dy, residual, dx, dgain, dbias;

@@ -344,7 +344,9 @@ struct PublishedGpt2 {
     std::vector<std::vector<float>> turned;
     turned.reserve(layout.tensors().size());
     for (const ParameterInfo& info : layout.tensors()) {
-      tensors.push_back({prefix + info.name.substr(std::string("transformer.").size()), info.shape,
+      const std::string inner = "transformer.";
+      const bool is_inner = info.name.starts_with(inner);
+      tensors.push_back({is_inner ? prefix + info.name.substr(inner.size()) : info.name, info.shape,
                          parameters.data() + info.offset});
       if (!linear || info.layer < 0 || info.shape.size() != 2) continue;
       const auto in = static_cast<std::size_t>(info.shape[0]);
@@ -397,6 +399,41 @@ TEST(PublishedModel, IsReadInEveryFormInWhichItIsFound) {
   }
 }
 
+TEST(PublishedModel, AnUntiedHeadIsReadAndAMissingOneMeansTied) {
+  PublishedGpt2 published;
+  published.config.tied = false;
+  const ParameterLayout layout(published.config);
+  published.parameters = test::random_numbers<float>(layout.stored(), 6);
+  published.write("", false, false, false);  // with the layout's own lm_head.weight
+  const LoadedModel untied = load_model(published.folder.path());
+  EXPECT_FALSE(untied.config.tied);
+  const ParameterInfo& head = layout.tensors().back();
+  ASSERT_EQ(head.name, "lm_head.weight");
+  EXPECT_EQ(untied.parameters.data()[head.offset + 7],
+            published.parameters[static_cast<std::size_t>(head.offset + 7)]);
+  published.config.tied = true;
+  published.write("", false, false, false);
+  published.config.tied = false;
+  write_file_atomic(published.folder.path() / "config.json",
+                    hugging_face_config(published.config, 256).dump());
+  EXPECT_TRUE(load_model(published.folder.path()).config.tied);
+}
+
+TEST(PublishedModel, AVocabularyBeyondTheTokenizersIsNeverSampled) {
+  PublishedGpt2 published;
+  published.config.vocab_size = 300;  // rounded up, as some trainers do
+  const ParameterLayout layout(published.config);
+  published.parameters = test::random_numbers<float>(layout.stored(), 6);
+  published.write("transformer.", false, false, false);
+  LoadedModel model = load_model(published.folder.path());
+  Decoder decoder(model.config, cpu_ops(), model.parameters.data());
+  const GenerateConfig request{.prompt = "a", .tokens = 400};
+  const SamplerConfig sampler{.temperature = 5};
+  std::string text;
+  EXPECT_NO_THROW(generate(decoder, model.tokenizer, sampler, request,
+                           [&](std::string_view part) { text += part; }));
+}
+
 TEST(PublishedModel, WhatDoesNotFitIsNamed) {
   const auto message = [](const PublishedGpt2& published) {
     try {
@@ -419,6 +456,12 @@ TEST(PublishedModel, WhatDoesNotFitIsNamed) {
   write_file_atomic(published.folder.path() / "config.json",
                     hugging_face_config(published.config, 256).dump());
   EXPECT_NE(message(published).find("h.1.ln_1"), std::string::npos) << message(published);
+  Json scaled = hugging_face_config(published.config, 256);
+  scaled["scale_attn_by_inverse_layer_idx"] = true;
+  write_file_atomic(published.folder.path() / "config.json", scaled.dump());
+  EXPECT_NE(message(published).find("scale_attn_by_inverse_layer_idx true is not supported"),
+            std::string::npos)
+      << message(published);
   write_file_atomic(published.folder.path() / "config.json", R"({"model_type": "llama"})");
   EXPECT_NE(message(published).find("llama"), std::string::npos) << message(published);
 }

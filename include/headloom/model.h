@@ -23,7 +23,8 @@ struct GenerateOptions {
 /// A trained model, ready to write.
 class Model {
  public:
-  /// Loads the newest checkpoint of a run, or that of `step`.
+  /// Loads the newest checkpoint of a run, or that of `step`; or a GPT-2 as it is published, which
+  /// has no steps.
   /// Errors: headloom::Error naming the file and what is wrong with it.
   explicit Model(const std::string& run, std::int64_t step = -1);
   ~Model();

@@ -23,6 +23,17 @@ Heads<T> one_head(const Heads<T>& all, std::int64_t h) {
   return one;
 }
 
+/// Turns queries and keys as `how` says, head by head.
+template <class T>
+void rotate_per_head(const Ops<T>& ops, const SplitHeads<T>& s, Rope<T> how) {
+  for (const Heads<T>& all : {s.q, s.k}) {
+    for (std::int64_t h = 0; h < all.heads; ++h) {
+      how.x = one_head(all, h);
+      ops.rope(how);
+    }
+  }
+}
+
 /// Key head `kv` and the query heads that share it, as an attention of their own.
 template <class T>
 Heads<T> group(const Heads<T>& all, std::int64_t kv, std::int64_t size) {
@@ -44,10 +55,7 @@ void per_head_forward(const Ops<T>& ops, const AttentionForward<T>& a) {
               .bias = a.weights.qkv_bias != nullptr ? a.weights.qkv_bias + column : nullptr});
   }
   const SplitHeads<T> s = split_heads(a.qkv, a.batch, layout);
-  if (a.rope_base != 0) {
-    for (std::int64_t h = 0; h < layout.heads; ++h) ops.rope({one_head(s.q, h), 0, a.rope_base});
-    for (std::int64_t h = 0; h < layout.kv_heads; ++h) ops.rope({one_head(s.k, h), 0, a.rope_base});
-  }
+  if (a.rope_base != 0) rotate_per_head(ops, s, {.base = a.rope_base});
   const Heads<T> out = concat_heads(a.heads, a.batch, layout.heads, width);
   for (std::int64_t b = 0; b < a.batch; ++b) {
     for (std::int64_t h = 0; h < layout.heads; ++h) {
@@ -110,6 +118,7 @@ void per_head_backward(const Ops<T>& ops, const AttentionBackward<T>& a) {
                            .dv = slice(ds.v, 1)});
     }
   }
+  if (a.rope_base != 0) rotate_per_head(ops, ds, {.base = a.rope_base, .inverse = true});
   bool first = true;
   for (const std::int64_t column : projection_columns(layout)) {
     const Matrix<const T> dproj = Matrix<const T>(a.dqkv).col_range(column, width);

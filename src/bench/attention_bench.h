@@ -14,11 +14,11 @@ struct AttentionShape {
   HeadLayout heads;
 };
 
-/// Forward in four ways (scores materialised as T x T matrices, heads copied apart first, strides
+/// Forward in three ways (scores materialised as T x T matrices, heads copied apart first, strides
 /// as they lie; the last is the model's) and backward in two. Causal work counted exactly.
 std::vector<BenchRow> bench_attention(const AttentionShape& shape);
 
-/// Forward and backward at one width for each (heads, head_dim).
+/// Forward and backward for each way of sharing out a width.
 std::vector<BenchRow> bench_heads(std::int64_t batch, std::int64_t seq,
                                   const std::vector<HeadLayout>& layouts);
 

@@ -82,10 +82,10 @@ Work work_of(const Rope<float>& r) {
 }
 
 Work work_of(const ActivationForward<float>& a) {
-  return {kActivationForward, 0, kFloat * size(a.x) * 2};
+  return {kActivationForward, 0, kFloat * (size(a.x) + size(a.y))};
 }
 Work work_of(const ActivationBackward<float>& a) {
-  return {kActivationBackward, 0, kFloat * size(a.x) * 3};
+  return {kActivationBackward, 0, kFloat * (2 * size(a.x) + size(a.dy))};
 }
 Work work_of(const EmbedForward<float>& e) {
   return {kEmbedForward, 0, kFloat * size(e.y) * 3};

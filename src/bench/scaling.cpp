@@ -1,5 +1,7 @@
 #include "bench/scaling.h"
 
+#include <set>
+
 #include "base/threads.h"
 #include "bench/decode_bench.h"
 #include "bench/train_bench.h"
@@ -57,7 +59,7 @@ std::vector<KvHeadsRow> bench_kv_heads(ModelConfig config, std::int64_t prompt,
   std::vector<KvHeadsRow> rows;
   const std::int64_t heads = config.heads_in(0);
   config.context = prompt + tokens;
-  for (const std::int64_t divisor : {std::int64_t{1}, std::int64_t{2}, std::int64_t{4}, heads}) {
+  for (const std::int64_t divisor : std::set<std::int64_t>{1, 2, 4, heads}) {
     if (heads % divisor != 0) continue;
     config.n_kv_heads = heads / divisor;
     const DecodeBench bench = bench_decode(config, prompt, tokens);

@@ -58,6 +58,14 @@ class Walker {
                                  dims({1, seq_, heads.heads, heads.head_dim}),
                                  dims({1, seq_, heads.kv_heads, heads.head_dim})),
                      dims({seq_ * fused, fused, heads.head_dim, 1})});
+    if (config_.positions == Positions::kRope) {
+      ops.rope({.x = queries_and_keys(s), .base = config_.rope_base});
+      steps.push_back(booked("  rotate"));
+      steps.back().shape =
+          fmt::format("q and k {}", dims({1, seq_, heads.heads + heads.kv_heads, heads.head_dim}));
+      steps.back().strides = dims({seq_ * fused, fused, heads.head_dim, 1});
+      steps.back().bytes = 8.0 * static_cast<double>(seq_ * (q + heads.kv_width()));
+    }
     ops.attend_forward(
         {s.q, s.k, s.v, concat_heads(acts.heads, 1, heads.heads, heads.head_dim), acts.lse});
     steps.push_back(booked("3 attend"));

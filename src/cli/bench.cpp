@@ -133,14 +133,14 @@ void add_bench_command(CLI::App& app) {
   peak->add_flag("--json", given->json, "one JSON object");
   peak->callback([given] { print_peak(given->json); });
   CLI::App* train = command->add_subcommand("train", "whole optimizer steps, op by op");
-  train->add_option("model", given->model, "a preset, a config file or a run's folder");
+  train->add_option("model", given->model, "a preset, a config file or a model's folder");
   train->add_option("--batch", given->batch, "sequences in a step")->check(CLI::PositiveNumber);
   train->add_option("--context", given->context, "tokens in a sequence (default: the model's)");
   train->add_option("--steps", given->steps, "steps to time")->check(CLI::PositiveNumber);
   train->add_flag("--json", given->json, "one JSON object");
   train->callback([given] { print_train(*given); });
   CLI::App* decode = command->add_subcommand("decode", "writing text, token by token");
-  decode->add_option("model", given->model, "a preset, a config file or a run's folder");
+  decode->add_option("model", given->model, "a preset, a config file or a model's folder");
   decode->add_option("--prompt", given->prompt, "tokens of prompt")->check(CLI::PositiveNumber);
   decode->add_option("--tokens", given->tokens, "tokens to write")->check(CLI::PositiveNumber);
   decode->add_flag("--json", given->json, "one JSON object");

@@ -160,7 +160,7 @@ void add_bench_tables(CLI::App& bench) {
   });
   CLI::App* scaling = bench.add_subcommand(
       "scaling", "whole steps over context, batch and threads; decoding over key/value heads");
-  scaling->add_option("model", given->model, "a preset, a config file or a run's folder");
+  scaling->add_option("model", given->model, "a preset, a config file or a model's folder");
   scaling->add_option("--tokens", given->tokens, "tokens in a step")->check(CLI::PositiveNumber);
   scaling->add_option("--steps", given->steps, "steps to time")->check(CLI::PositiveNumber);
   scaling->add_option("--prompt", given->prompt, "tokens before decoding")

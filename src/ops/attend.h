@@ -12,7 +12,8 @@ namespace headloom {
 /// fewer key heads than query heads, query head h uses key head h / (NH / KVH). Writes: out (=);
 /// lse (=), natural-log sum of exponentials of each row's scores, saved for backward; lse may be
 /// null when no backward follows. Determinism: bitwise repeatable; a row depends on no later
-/// position and on no other sequence. Source: Vaswani et al. 2017, eq. 1; tiling and lse as in Dao
+/// position and on no other sequence (a v that is not finite may reach the few rows before it that
+/// share a vector with it). Source: Vaswani et al. 2017, eq. 1; tiling and lse as in Dao
 /// et al. 2022.
 template <class T>
 struct AttendForward {

@@ -311,7 +311,8 @@ HWY_EXPORT(attend_backward_task);
 HWY_EXPORT(add_parts);
 
 void attend_backward_cpu(const AttendBackward<float>& a) {
-  const std::int64_t tasks = a.k.batch * a.k.heads, parts = attend_parts(tasks);
+  const std::int64_t tasks = a.k.batch * a.k.heads, group = a.q.heads / a.k.heads;
+  const std::int64_t parts = attend_parts(tasks, group * a.q.seq);
   float* shared = nullptr;
   if (parts > 1) {
     shared = thread_scratch<Scratch::kShared>(tasks * parts * HWY_DYNAMIC_DISPATCH(part_size)(a));

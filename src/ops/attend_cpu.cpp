@@ -161,9 +161,9 @@ void forward_blocks(const ForwardTask& t) {
     RowPrefetch ahead;
     const std::int64_t next = block + t.parts * kBlock;
     const std::int64_t last = std::min(next + kBlock, t.queries);
-    const std::int64_t keys = std::max<std::int64_t>(0, t.keys - t.queries + last - packed);
-    ahead.add(t.q + next * t.q_stride, t.q_stride, last - next, t.dim);
+    const std::int64_t keys = t.keys - t.queries + last - packed;
     if (next < t.queries) {
+      ahead.add(t.q + next * t.q_stride, t.q_stride, last - next, t.dim);
       ahead.add(t.v + packed * t.v_stride, t.v_stride, keys, t.dim);
       ahead.add(t.k + packed * t.k_stride, t.k_stride, keys, t.dim);
     }
@@ -269,13 +269,14 @@ HWY_AFTER_NAMESPACE();
 namespace headloom {
 HWY_EXPORT(attend_forward_task);
 
-std::int64_t attend_parts(std::int64_t tasks) {
+std::int64_t attend_parts(std::int64_t tasks, std::int64_t positions) {
   const std::int64_t wanted = thread_count() > 1 ? 2 * thread_count() : 1;
-  return tasks == 0 || tasks >= wanted ? 1 : (wanted + tasks - 1) / tasks;
+  if (tasks == 0 || tasks >= wanted) return 1;
+  return std::min((wanted + tasks - 1) / tasks, (positions + 63) / 64);
 }
 
 void attend_forward_cpu(const AttendForward<float>& a) {
-  const std::int64_t tasks = a.q.batch * a.q.heads, parts = attend_parts(tasks);
+  const std::int64_t tasks = a.q.batch * a.q.heads, parts = attend_parts(tasks, a.q.seq);
   parallel_tasks(tasks * parts, [&](std::int64_t task) {
     HWY_DYNAMIC_DISPATCH(attend_forward_task)(a, task, parts);
   });

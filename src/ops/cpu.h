@@ -14,9 +14,9 @@ void gemm_rows_cpu(const Gemm<float>& args);
 /// gemm_cpu's way for many rows.
 void gemm_blocks_cpu(const Gemm<float>& args);
 void rope_cpu(const Rope<float>& args);
-/// Tasks into which attention cuts one (batch, head) when there are only `tasks` of them: every
-/// thread should have two.
-std::int64_t attend_parts(std::int64_t tasks);
+/// Tasks into which attention cuts one (batch, head) of `positions` queries when there are only
+/// `tasks` of them: every thread should have two, and every task a block of 64.
+std::int64_t attend_parts(std::int64_t tasks, std::int64_t positions);
 void attend_forward_cpu(const AttendForward<float>& args);
 void attend_backward_cpu(const AttendBackward<float>& args);
 void norm_forward_cpu(const NormForward<float>& args);

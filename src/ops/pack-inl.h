@@ -86,8 +86,11 @@ class RowPrefetch {
     if (size_ == 0) return;
     Stream& stream = streams_[size_ - 1];
     for (std::int64_t c = 0; c < stream.n; c += 16) hwy::Prefetch(stream.rows + c);
-    stream.rows += stream.stride;
-    if (--stream.count == 0) --size_;
+    if (--stream.count == 0) {
+      --size_;
+    } else {
+      stream.rows += stream.stride;
+    }
   }
 
  private:

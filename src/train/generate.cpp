@@ -70,7 +70,10 @@ std::vector<std::int32_t> generate(Decoder& decoder, const Tokenizer& tokenizer,
   decoder.reset();
   std::span<const float> logits = decoder.feed(ids);
   for (std::int64_t i = 0; i < config.tokens; ++i) {
-    const std::int32_t id = sample_token(logits, ids, sampler, rng);
+    // A published model may have more rows of logits than its tokenizer has tokens.
+    const auto known = static_cast<std::size_t>(tokenizer.vocab_size());
+    const std::int32_t id =
+        sample_token(logits.first(std::min(logits.size(), known)), ids, sampler, rng);
     if (id == tokenizer.end_of_text()) break;
     ids.push_back(id);
     if (!filter.add(text.add(id))) return written();

@@ -87,6 +87,12 @@ ModelConfig parse_config(const Json& json, const fs::path& file) {
     fail("{}: model_type {} is not supported, \"gpt2\" is", file.string(),
          json.value("model_type", Json()).dump());
   }
+  for (const auto& [key, usual] : {std::pair("scale_attn_weights", true),
+                                   std::pair("scale_attn_by_inverse_layer_idx", false)}) {
+    if (json.value(key, usual) != usual) {
+      fail("{}: {} {} is not supported, {} is", file.string(), key, !usual, usual);
+    }
+  }
   ModelConfig config = preset("gpt2-124m");
   config.vocab_size = integer(json, "vocab_size", 50257);
   config.context = integer(json, "n_positions", 1024);

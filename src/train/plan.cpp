@@ -15,11 +15,17 @@ namespace {
 
 constexpr std::int64_t kFloat = sizeof(float);
 
-/// Backward's private buffers of one (batch, head), the largest scratch that a kernel takes.
-std::int64_t attention_scratch(const ModelConfig& config, std::int64_t seq) {
+/// What the kernels take beside the workspace: every thread the larger of a block of a
+/// multiplication (516 rows of 384) and backward's buffers of one (batch, key head); and the
+/// gradients of the parts where one (batch, key head) is cut up.
+std::int64_t kernel_scratch(const ModelConfig& config, std::int64_t batch, std::int64_t seq) {
   const HeadLayout heads = config.head_layout(0);
-  const std::int64_t padded = (heads.head_dim + 15) / 16 * 16;
-  return thread_count() * kFloat * (4 * seq * padded + 2 * 96 * 64 + 5 * 64 * padded + seq * 64);
+  const std::int64_t padded = (heads.head_dim + 15) / 16 * 16, threads = thread_count();
+  const std::int64_t attention = 4 * seq * padded + 2 * 96 * 64 + 5 * 64 * padded + seq * 64;
+  const std::int64_t multiplication = (516 + 32) * 384;
+  const std::int64_t tasks = batch * heads.kv_heads;
+  const std::int64_t parts = tasks >= 2 * threads || threads == 1 ? 0 : 2 * threads + tasks;
+  return kFloat * (threads * std::max(attention, multiplication) + parts * 2 * (seq + 6) * padded);
 }
 
 /// The number behind a key in a file of the kernel's, such as "MemAvailable:    123 kB".
@@ -48,7 +54,7 @@ MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64
       arrange_workspace<float>(measure, config, batch, seq, Use::kTraining);
   plan.activations = static_cast<std::int64_t>(work.block_bytes);
   plan.buffers = static_cast<std::int64_t>(measure.used() - work.block_bytes);
-  plan.scratch = attention_scratch(config, seq);
+  plan.scratch = kernel_scratch(config, batch, seq);
   return plan;
 }
 

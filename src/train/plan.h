@@ -14,7 +14,7 @@ struct MemoryPlan {
   std::int64_t optimizer = 0;    ///< AdamW's two moments
   std::int64_t activations = 0;  ///< what forward keeps for backward
   std::int64_t buffers = 0;      ///< logits, gradients of activations, losses
-  std::int64_t scratch = 0;      ///< of the attention kernels, all threads (an estimate)
+  std::int64_t scratch = 0;      ///< of the kernels, all threads (an estimate)
 
   std::int64_t total() const {
     return weights + gradients + optimizer + activations + buffers + scratch;
