@@ -13,6 +13,7 @@ enum Slot {
   kRope,
   kAttendForward,
   kAttendBackward,
+  kAttendProbe,
   kNormForward,
   kNormBackward,
   kActivationForward,
@@ -33,6 +34,7 @@ constexpr std::array<const char*, kSlots> kNames = {"gemm  x w",
                                                     "rope",
                                                     "attend forward",
                                                     "attend backward",
+                                                    "attend probe",
                                                     "norm forward",
                                                     "norm backward",
                                                     "activation forward",
@@ -69,6 +71,9 @@ Work work_of(const AttendForward<float>& a) {
 }
 Work work_of(const AttendBackward<float>& a) {
   return {kAttendBackward, attend_flops(a.q, a.k, 5), 0};
+}
+Work work_of(const AttendProbe<float>& p) {
+  return {kAttendProbe, attend_flops(p.q, p.k, 1), 0};
 }
 Work work_of(const NormForward<float>& n) {
   return {kNormForward, 0, kFloat * size(n.x) * (n.add ? 4 : 2)};
@@ -141,6 +146,7 @@ const Ops<float>& profiled_ops() {
       .rope = {profiled<&Table::rope>},
       .attend_forward = {profiled<&Table::attend_forward>},
       .attend_backward = {profiled<&Table::attend_backward>},
+      .attend_probe = {profiled<&Table::attend_probe>},
       .norm_forward = {profiled<&Table::norm_forward>},
       .norm_backward = {profiled<&Table::norm_backward>},
       .activation_forward = {profiled<&Table::activation_forward>},

@@ -15,5 +15,6 @@ void add_corpus_command(CLI::App& app);
 void add_plan_command(CLI::App& app);
 void add_selftest_command(CLI::App& app);
 void add_trace_command(CLI::App& app);
+void add_heads_command(CLI::App& app);
 
 }  // namespace headloom

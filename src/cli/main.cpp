@@ -23,6 +23,7 @@ int run(int argc, char** argv) {
   headloom::add_params_command(app);
   headloom::add_plan_command(app);
   headloom::add_trace_command(app);
+  headloom::add_heads_command(app);
   headloom::add_bench_command(app);
   headloom::add_selftest_command(app);
   headloom::add_corpus_command(app);

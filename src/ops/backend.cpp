@@ -4,6 +4,7 @@
 
 #include "ops/activation_ref.h"
 #include "ops/adamw_ref.h"
+#include "ops/attend_probe_ref.h"
 #include "ops/attend_ref.h"
 #include "ops/cpu.h"
 #include "ops/cross_entropy_ref.h"
@@ -23,6 +24,7 @@ const Ops<T>& ref_ops() {
       .rope = {rope_ref<T>},
       .attend_forward = {attend_forward_ref<T>},
       .attend_backward = {attend_backward_ref<T>},
+      .attend_probe = {attend_probe_ref<T>},
       .norm_forward = {norm_forward_ref<T>},
       .norm_backward = {norm_backward_ref<T>},
       .activation_forward = {activation_forward_ref<T>},
@@ -50,6 +52,7 @@ const Ops<float>& cpu_ops() {
       .rope = {rope_cpu},
       .attend_forward = {attend_forward_cpu},
       .attend_backward = {attend_backward_cpu},
+      .attend_probe = {attend_probe_cpu},
       .norm_forward = {norm_forward_cpu},
       .norm_backward = {norm_backward_cpu},
       .activation_forward = {activation_forward_cpu},

@@ -6,6 +6,7 @@
 #include "ops/activation.h"
 #include "ops/adamw.h"
 #include "ops/attend.h"
+#include "ops/attend_probe.h"
 #include "ops/cross_entropy.h"
 #include "ops/embed.h"
 #include "ops/gemm.h"
@@ -36,6 +37,7 @@ struct Ops {
   Op<Rope<T>> rope;
   Op<AttendForward<T>> attend_forward;
   Op<AttendBackward<T>> attend_backward;
+  Op<AttendProbe<T>> attend_probe;
   Op<NormForward<T>> norm_forward;
   Op<NormBackward<T>> norm_backward;
   Op<ActivationForward<T>> activation_forward;

@@ -19,6 +19,7 @@ void rope_cpu(const Rope<float>& args);
 std::int64_t attend_parts(std::int64_t tasks, std::int64_t positions);
 void attend_forward_cpu(const AttendForward<float>& args);
 void attend_backward_cpu(const AttendBackward<float>& args);
+void attend_probe_cpu(const AttendProbe<float>& args);
 void norm_forward_cpu(const NormForward<float>& args);
 void norm_backward_cpu(const NormBackward<float>& args);
 void activation_forward_cpu(const ActivationForward<float>& args);
