@@ -140,11 +140,17 @@ TEST(Trainer, MemoryStaysFlat) {
   Training run(tiny);
   const int steps = std::getenv("HEADLOOM_SOAK") != nullptr ? 10'000 : 500;
   run.steps(100);
-  const std::int64_t before = resident_pages();
-  run.steps(steps);
   // Half a megabyte for what the allocator may round up; a leak of one float a step shows at 10,000
-  // steps only in larger tensors, a leak of one batch already here.
-  EXPECT_LE(resident_pages() - before, 128);
+  // steps only in larger tensors, a leak of one batch already here. A thread that runs its first
+  // large task late takes its scratch memory late, once; a leak grows in every stretch.
+  std::int64_t grown = 0;
+  for (int stretch = 0; stretch < 4; ++stretch) {
+    const std::int64_t before = resident_pages();
+    run.steps(steps);
+    grown = resident_pages() - before;
+    if (grown <= 128) break;
+  }
+  EXPECT_LE(grown, 128);
 }
 
 TEST(Trainer, ClipsToTheNorm) {

@@ -11,7 +11,7 @@ class Decoder {
  public:
   /// `prompt_chunk` is how many tokens of a prompt go through the model at a time.
   Decoder(const ModelConfig& config, const Ops<float>& ops, float* parameters,
-          std::int64_t prompt_chunk = 64);
+          std::int64_t prompt_chunk = 256);
 
   /// Forgets the sequence.
   void reset();
