@@ -38,7 +38,11 @@ void parallel_slices(std::int64_t n, Body&& body) {
 /// The result must not depend on which thread runs which task.
 template <class Body>
 void parallel_tasks(std::int64_t n, Body&& body) {
-#pragma omp parallel for schedule(dynamic, 1) if (n > 1)
+  if (n <= 1) {  // A team of one would be made and thrown away each time.
+    if (n == 1) body(std::int64_t{0});
+    return;
+  }
+#pragma omp parallel for schedule(dynamic, 1)
   for (std::int64_t i = 0; i < n; ++i) body(i);
 }
 
