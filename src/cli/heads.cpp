@@ -3,9 +3,10 @@
 #include <memory>
 
 #include "base/fields.h"
-#include "base/files.h"
 #include "cli/commands.h"
+#include "data/corpus_reader.h"
 #include "heads/head_scores.h"
+#include "train/config.h"
 #include "train/held_out.h"
 
 namespace headloom {
@@ -18,18 +19,6 @@ struct HeadsArguments {
   bool json = false, csv = false;
 };
 
-constexpr const char* kShapeNames[kHeadShapes] = {"entropy",
-                                                  "distance",
-                                                  "confidence",
-                                                  "sink",
-                                                  "entropy_beyond_sink",
-                                                  "distance_beyond_sink",
-                                                  "confidence_beyond_sink"};
-
-double shape_of(const HeadScores& head, HeadShape shape) {
-  return head.shape[static_cast<int>(shape)];
-}
-
 Json pattern_json(const PatternScore& p) {
   return {{"pattern", p.pattern}, {"score", p.score},    {"hit_rate", p.hit_rate},
           {"chance", p.chance},   {"lift", p.lift},      {"low", p.low},
@@ -40,7 +29,9 @@ void print_json(const std::vector<HeadScores>& heads) {
   Json out = Json::array();
   for (const HeadScores& head : heads) {
     Json one = {{"head", head.name()}, {"layer", head.layer}, {"index", head.head}};
-    for (std::int64_t k = 0; k < kHeadShapes; ++k) one[kShapeNames[k]] = head.shape[k];
+    for (std::int64_t k = 0; k < kHeadShapes; ++k) {
+      one[std::string(enum_name(static_cast<HeadShape>(k)))] = head.shape[k];
+    }
     one["patterns"] = Json::array();
     for (const PatternScore& p : head.patterns) one["patterns"].push_back(pattern_json(p));
     out.push_back(one);
@@ -61,7 +52,7 @@ void print_csv(const std::vector<HeadScores>& heads) {
 void print_one(const HeadScores& head) {
   fmt::print("{}\n", head.name());
   for (std::int64_t k = 0; k < kHeadShapes; ++k) {
-    fmt::print("  {:<24}{:8.3f}\n", kShapeNames[k], head.shape[k]);
+    fmt::print("  {:<24}{:8.3f}\n", enum_name(static_cast<HeadShape>(k)), head.shape[k]);
   }
   fmt::print("  {:<14}{:>8}{:>17}{:>8}{:>8}{:>8}{:>8}{:>8}\n", "pattern", "lift", "95% interval",
              "null", "score", "chance", "hits", "rows");
@@ -79,8 +70,8 @@ void print_table(const std::vector<HeadScores>& heads) {
     const PatternScore& p = head.strongest();
     fmt::print("{:<7}{:<14}{:7.3f}{:>17}{:8.3f}{:8.3f}{:9.3f}{:10.1f}{:7.3f}\n", head.name(),
                p.pattern, p.lift, fmt::format("{:.3f} to {:.3f}", p.low, p.high), p.null_lift,
-               p.hit_rate, shape_of(head, HeadShape::kEntropy),
-               shape_of(head, HeadShape::kDistance), shape_of(head, HeadShape::kSink));
+               p.hit_rate, head.shape_of(HeadShape::kEntropy), head.shape_of(HeadShape::kDistance),
+               head.shape_of(HeadShape::kSink));
   }
   fmt::print(
       "\nlift: 0 is uniform attention, 1 is nothing else; null: the most that any head of the same "
@@ -92,7 +83,9 @@ void print_table(const std::vector<HeadScores>& heads) {
 std::vector<std::int32_t> tokens_to_examine(const HeadsArguments& given, const LoadedModel& model) {
   if (given.text.empty()) return held_out_tokens(given.model, 1 << 20);
   std::vector<std::int32_t> ids;
-  Encoder(model.tokenizer).encode(read_file(given.text), ids);
+  Encoder encoder(model.tokenizer);
+  for_each_part({corpus_files({given.text}), DataConfig().field},
+                [&](std::string_view part, bool) { encoder.encode(part, ids); });
   return ids;
 }
 
@@ -134,7 +127,9 @@ void add_heads_command(CLI::App& app) {
                                          "  headloom heads gpt2/ --text book.txt --csv");
   command->add_option("model", given->model, "folder of a run, or of a published GPT-2")
       ->required();
-  command->add_option("--text", given->text, "text to look at (default: what the run holds out)");
+  command->add_option(
+      "--text", given->text,
+      "text to look at, read as training reads it (default: what the run holds out)");
   command->add_option("--sequences", given->sequences, "sequences to look at")
       ->check(CLI::Range(2, 100000));
   command->add_option("--context", given->context, "tokens in each (default: at most 256)");

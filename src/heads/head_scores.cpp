@@ -51,13 +51,17 @@ class Examination {
     }
   }
 
-  std::vector<HeadScores> scores(std::uint64_t seed) const;
+  /// Scores of all heads without intervals, which an untrained model does not need.
+  std::vector<HeadScores> scores() const;
+  void set_intervals(std::vector<HeadScores>& list, std::uint64_t seed) const;
 
  private:
   void pass(std::int64_t first, std::int64_t count);
   void probe_layer(std::int64_t layer, std::int64_t count, const std::vector<KeySet>& sets,
                    std::vector<std::vector<SequenceSums>>& sums);
-  PatternScore score(std::size_t pattern, std::int64_t head, std::uint64_t seed) const;
+  PatternScore score(std::size_t pattern, std::int64_t head) const;
+  void set_interval(PatternScore& score, std::size_t pattern, std::size_t head,
+                    std::uint64_t seed) const;
 
   ModelConfig config_;
   const Sequences& sequences_;
@@ -132,7 +136,7 @@ double lift_of(double score, double chance) {
   return chance < 1 ? (score - chance) / (1 - chance) : 0.0;
 }
 
-PatternScore Examination::score(std::size_t pattern, std::int64_t head, std::uint64_t seed) const {
+PatternScore Examination::score(std::size_t pattern, std::int64_t head) const {
   const std::vector<SequenceSums>& all = sums_[pattern];
   const auto h = static_cast<std::size_t>(head);
   PatternScore result{.pattern = targets_[pattern].pattern};
@@ -149,26 +153,39 @@ PatternScore Examination::score(std::size_t pattern, std::int64_t head, std::uin
   result.hit_rate = hits / rows;
   result.chance = chance / rows;
   result.lift = lift_of(result.score, result.chance);
+  return result;
+}
+
+void Examination::set_intervals(std::vector<HeadScores>& list, std::uint64_t seed) const {
+  for (std::size_t h = 0; h < list.size(); ++h) {
+    for (std::size_t p = 0; p < targets_.size(); ++p) {
+      if (list[h].patterns[p].rows > 0) set_interval(list[h].patterns[p], p, h, seed);
+    }
+  }
+}
+
+void Examination::set_interval(PatternScore& score, std::size_t pattern, std::size_t head,
+                               std::uint64_t seed) const {
+  const std::vector<SequenceSums>& all = sums_[pattern];
   // The same resamples for every head: differences between heads then carry no noise of their own.
   Rng rng(mix_seed(seed, pattern));
   std::vector<double> lifts;
   for (int sample = 0; sample < kResamples; ++sample) {
-    double m = 0, c = 0, r = 0;
+    double mass = 0, chance = 0, rows = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
       const SequenceSums& s = all[rng.below(all.size())];
-      m += s.mass[h];
-      c += s.chance;
-      r += static_cast<double>(s.rows);
+      mass += s.mass[head];
+      chance += s.chance;
+      rows += static_cast<double>(s.rows);
     }
-    if (r > 0) lifts.push_back(lift_of(m / r, c / r));
+    if (rows > 0) lifts.push_back(lift_of(mass / rows, chance / rows));
   }
   std::sort(lifts.begin(), lifts.end());
-  result.low = lifts[lifts.size() / 40];
-  result.high = lifts[lifts.size() - 1 - lifts.size() / 40];
-  return result;
+  score.low = lifts[lifts.size() / 40];
+  score.high = lifts[lifts.size() - 1 - lifts.size() / 40];
 }
 
-std::vector<HeadScores> Examination::scores(std::uint64_t seed) const {
+std::vector<HeadScores> Examination::scores() const {
   std::vector<HeadScores> list;
   const double rows = static_cast<double>(sequences_.batch * (sequences_.seq - 1));
   for (std::int64_t l = 0; l < config_.n_layers; ++l) {
@@ -176,7 +193,7 @@ std::vector<HeadScores> Examination::scores(std::uint64_t seed) const {
       const std::int64_t head = first_head_[static_cast<std::size_t>(l)] + h;
       HeadScores scores{.layer = l, .head = h, .patterns = {}};
       for (std::size_t p = 0; p < targets_.size(); ++p) {
-        scores.patterns.push_back(score(p, head, seed));
+        scores.patterns.push_back(score(p, head));
       }
       for (std::int64_t k = 0; k < kHeadShapes; ++k) {
         scores.shape[k] = shapes_[static_cast<std::size_t>(head * kHeadShapes + k)] / rows;
@@ -200,14 +217,20 @@ void set_null(std::vector<HeadScores>& trained, const std::vector<HeadScores>& u
   }
 }
 
-std::vector<HeadScores> score_against_null(const LoadedModel& model, const Sequences& sequences,
+std::vector<HeadScores> with_intervals(const Examination& examination, std::uint64_t seed) {
+  std::vector<HeadScores> list = examination.scores();
+  examination.set_intervals(list, seed);
+  return list;
+}
+
+/// Scores of a model beside those of the same model with the weights `fresh`.
+std::vector<HeadScores> score_against_null(const LoadedModel& model, float* fresh,
+                                           const Sequences& sequences,
                                            const std::vector<Targets>& targets,
                                            std::uint64_t seed) {
   std::vector<HeadScores> trained =
-      Examination(model.config, model.parameters.data(), sequences, targets).scores(seed);
-  const ParameterArray<float> fresh(model.layout);
-  initialise(model.layout, model.config, mix_seed(seed, 0x6E756C6C), fresh.data());
-  set_null(trained, Examination(model.config, fresh.data(), sequences, targets).scores(seed));
+      with_intervals(Examination(model.config, model.parameters.data(), sequences, targets), seed);
+  set_null(trained, Examination(model.config, fresh, sequences, targets).scores());
   return trained;
 }
 
@@ -226,7 +249,7 @@ const PatternScore& HeadScores::strongest() const {
 std::vector<HeadScores> score_heads(const ModelConfig& config, float* parameters,
                                     const Sequences& sequences,
                                     const std::vector<Targets>& targets) {
-  return Examination(config, parameters, sequences, targets).scores(1);
+  return with_intervals(Examination(config, parameters, sequences, targets), 1);
 }
 
 std::vector<HeadScores> examine_heads(const LoadedModel& model, std::span<const std::int32_t> text,
@@ -245,10 +268,12 @@ std::vector<HeadScores> examine_heads(const LoadedModel& model, std::span<const 
   }
   std::vector<Targets> targets = plain_targets(s);
   for (Targets& t : bracket_targets(s, model.tokenizer)) targets.push_back(std::move(t));
-  std::vector<HeadScores> heads = score_against_null(model, s, targets, seed);
+  const ParameterArray<float> fresh(model.layout);
+  initialise(model.layout, model.config, mix_seed(seed, 0x6E756C6C), fresh.data());
+  std::vector<HeadScores> heads = score_against_null(model, fresh.data(), s, targets, seed);
   const Sequences repeated = repeated_random(s.batch, seq, model.tokenizer.vocab_size(), seed);
   const std::vector<HeadScores> induction =
-      score_against_null(model, repeated, {induction_targets(repeated)}, seed);
+      score_against_null(model, fresh.data(), repeated, {induction_targets(repeated)}, seed);
   for (std::size_t h = 0; h < heads.size(); ++h) {
     heads[h].patterns.push_back(induction[h].patterns[0]);
   }

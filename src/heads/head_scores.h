@@ -8,6 +8,17 @@
 
 namespace headloom {
 
+template <>
+struct EnumNames<HeadShape> {
+  static constexpr std::string_view kNames[] = {"entropy",
+                                                "distance",
+                                                "confidence",
+                                                "sink",
+                                                "entropy_beyond_sink",
+                                                "distance_beyond_sink",
+                                                "confidence_beyond_sink"};
+};
+
 /// How much one head follows one pattern. All but rows are fractions.
 struct PatternScore {
   std::string pattern;
@@ -26,6 +37,7 @@ struct HeadScores {
   std::vector<PatternScore> patterns;
   double shape[kHeadShapes] = {};  ///< means over rows, in the order of HeadShape
 
+  double shape_of(HeadShape which) const { return shape[static_cast<int>(which)]; }
   std::string name() const;
   /// The pattern with the greatest lift.
   const PatternScore& strongest() const;

@@ -168,13 +168,7 @@ std::int64_t load_block(const AttendBackward<float>& a, std::int64_t batch, std:
     b.lse[i] = i < queries ? lse[i] * kLog2E : 0.0F;
     b.row_sum[i] = 0.0F;
     if (i >= queries) continue;
-    const float* out = a.out.at(batch, block + i, head);
-    V sum = hn::Zero(F());
-    for (std::int64_t c = 0; c < b.dim; c += kLanes) {
-      sum =
-          hn::MulAdd(load_n(out + c, b.dim - c), load_n(b.dout + i * b.padded + c, b.dim - c), sum);
-    }
-    b.row_sum[i] = sum_lanes(sum);
+    b.row_sum[i] = dot(a.out.at(batch, block + i, head), b.dout + i * b.padded, b.dim);
   }
   return queries;
 }

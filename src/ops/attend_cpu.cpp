@@ -171,14 +171,6 @@ void forward_blocks(const ForwardTask& t) {
   }
 }
 
-HWY_INLINE float dot(const float* a, const float* b, std::int64_t n) {
-  V sum = hn::Zero(F());
-  for (std::int64_t c = 0; c < n; c += kLanes) {
-    sum = hn::MulAdd(load_n(a + c, n - c), load_n(b + c, n - c), sum);
-  }
-  return sum_lanes(sum);
-}
-
 /// out[c] = factor * sum over keys of p[j] v[j][c], for kN vectors of dimensions from c on; the
 /// last may be cut short.
 template <int kN>

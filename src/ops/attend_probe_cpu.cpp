@@ -18,15 +18,8 @@ void probability_row(const AttendProbe<float>& p, const float* q, std::int64_t b
                      std::int64_t last, float factor, float lse2, float* a) {
   const F d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const std::int64_t n = p.q.head_dim, keys = last + 1;
-  for (std::int64_t j = 0; j < keys; ++j) {
-    const float* k = p.k.at(b, j, kv);
-    V sum = hn::Zero(d);
-    for (std::int64_t c = 0; c < n; c += lanes) {
-      sum = hn::MulAdd(load_n(q + c, n - c), load_n(k + c, n - c), sum);
-    }
-    a[j] = sum_lanes(sum);
-  }
+  const std::int64_t keys = last + 1;
+  for (std::int64_t j = 0; j < keys; ++j) a[j] = dot(q, p.k.at(b, j, kv), p.q.head_dim);
   for (std::int64_t j = 0; j < keys; j += lanes) {
     const V score = hn::Mul(load_n(a + j, keys - j), hn::Set(d, factor));
     store_n(exp2_approx(hn::Sub(score, hn::Set(d, lse2))), a + j, keys - j);

@@ -8,7 +8,6 @@
 // a slab. Threads share nothing but their operands: handing packed data from core to core costs
 // more than packing it twice.
 #include <algorithm>
-
 #include <cstring>
 
 #include "base/threads.h"
@@ -65,7 +64,7 @@ constexpr std::int64_t kRowsAtATime = 8;
 template <std::int64_t kWidth>
 void pack_panels(const GemmOperand& op, std::int64_t first, std::int64_t lines, std::int64_t begin,
                  std::int64_t depth, float* to) {
-  const float* from = op.data + first * op.line_stride + begin * op.depth_stride;
+  const float* from = op.at(first, begin);
   const std::int64_t whole = lines / kWidth * kWidth, rest = lines - whole;
   if (rest > 0) std::fill_n(to + whole * depth, kWidth * depth, 0.0F);
   if (op.depth_stride == 1) {
@@ -121,6 +120,7 @@ struct Meeting {
   std::int64_t depth;
   std::int64_t row, rows, col, cols;  ///< of C; at most kTileCols columns
   bool add;                           ///< to what C holds
+  const float* bias;                  ///< of these columns; null when nothing is to be added
 };
 
 /// A tile at the edge of C goes through a whole one beside it.
@@ -133,7 +133,7 @@ void multiply_edge(const GemmPlan& plan, const Meeting& m, const float* a, std::
     for (std::int64_t j = 0; j < m.cols; ++j) {
       float sum = tile[i * kTileCols + j];
       if (m.add) sum += c[j];
-      if (!m.add && plan.bias != nullptr) sum += plan.bias[m.col + j];
+      if (m.bias != nullptr) sum += m.bias[j];
       c[j] = sum;
     }
   }
@@ -150,11 +150,10 @@ struct Ahead {
 };
 
 void multiply_panel(const GemmPlan& plan, const Meeting& m, Ahead& next_a, Ahead& next_b) {
-  const float* bias = m.add || plan.bias == nullptr ? nullptr : plan.bias + m.col;
   const float* a = m.a;
   for (std::int64_t row = m.row; row < m.row + m.rows; row += kTileRows) {
     if (m.cols == kTileCols && row + kTileRows <= m.row + m.rows) {
-      multiply_tile(a, m.b, m.depth, plan.c.row(row) + m.col, plan.c.stride, m.add, bias);
+      multiply_tile(a, m.b, m.depth, plan.c.row(row) + m.col, plan.c.stride, m.add, m.bias);
     } else {
       multiply_edge(plan, m, a, row);
     }
@@ -189,6 +188,7 @@ void multiply_block(const GemmPlan& plan, std::int64_t row, std::int64_t rows, s
   const std::int64_t panels = round_up(cols, kTileCols) / kTileCols;
   for (std::int64_t begin = 0; begin < plan.depth; begin += slab) {
     const std::int64_t depth = std::min(slab, plan.depth - begin), next = begin + slab;
+    const bool add = plan.accumulate || begin > 0;
     pack_panels<kTileRows>(plan.a, row, rows, begin, depth, a);
     Ahead next_a =
         fetch_during(tiles * panels, plan.a, row, rows, next, std::min(slab, plan.depth - next));
@@ -197,8 +197,8 @@ void multiply_block(const GemmPlan& plan, std::int64_t row, std::int64_t rows, s
       pack_panels<kTileCols>(plan.b, col + c, width, begin, depth, b);
       Ahead next_b = fetch_during(tiles, plan.b, col + next_c, std::min(kTileCols, cols - next_c),
                                   begin, depth);
-      multiply_panel(plan, {a, b, depth, row, rows, col + c, width, plan.accumulate || begin > 0},
-                     next_a, next_b);
+      const float* bias = add || plan.bias == nullptr ? nullptr : plan.bias + col + c;
+      multiply_panel(plan, {a, b, depth, row, rows, col + c, width, add, bias}, next_a, next_b);
     }
   }
 }

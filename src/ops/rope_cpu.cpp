@@ -27,11 +27,13 @@ void rotate_head(const float* cosine, const float* sine, std::int64_t half, floa
 /// Positions [begin, end) of all sequences and heads: they share their angles.
 void rope_positions(const Rope<float>& r, std::int64_t begin, std::int64_t end) {
   const std::int64_t half = r.x.head_dim / 2;
-  float* cosine = thread_scratch(2 * half);
+  float* cosine = thread_scratch(4 * half);
   float* sine = cosine + half;
+  auto* frequency = reinterpret_cast<double*>(cosine + 2 * half);
+  for (std::int64_t i = 0; i < half; ++i) frequency[i] = rope_frequency(i, r.x.head_dim, r.base);
   for (std::int64_t t = begin; t < end; ++t) {
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle = rope_angle(r.first_position + t, i, r.x.head_dim, r.base);
+      const double angle = static_cast<double>(r.first_position + t) * frequency[i];
       cosine[i] = static_cast<float>(std::cos(angle));
       sine[i] = static_cast<float>(r.inverse ? -std::sin(angle) : std::sin(angle));
     }

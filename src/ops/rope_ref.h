@@ -12,11 +12,9 @@
 /// A rotation's gradient is the rotation back: the angle with the other sign.
 namespace headloom {
 
-/// Angle of pair i. Units: radians.
-inline double rope_angle(std::int64_t position, std::int64_t i, std::int64_t head_dim,
-                         double base) {
-  return static_cast<double>(position) *
-         std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+/// Angle of pair i from one position to the next. Units: radians.
+inline double rope_frequency(std::int64_t i, std::int64_t head_dim, double base) {
+  return std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
 }
 
 template <class T>
@@ -27,7 +25,8 @@ void rope_ref(const Rope<T>& r) {
       for (std::int64_t h = 0; h < r.x.heads; ++h) {
         T* x = r.x.at(b, t, h);
         for (std::int64_t i = 0; i < half; ++i) {
-          const double angle = rope_angle(r.first_position + t, i, r.x.head_dim, r.base);
+          const double angle =
+              static_cast<double>(r.first_position + t) * rope_frequency(i, r.x.head_dim, r.base);
           const auto cosine = static_cast<Real<T>>(std::cos(angle));
           const auto sine = static_cast<Real<T>>(r.inverse ? -std::sin(angle) : std::sin(angle));
           const T u = x[i], v = x[i + half];

@@ -98,6 +98,15 @@ HWY_INLINE float sum_lanes(V v) {
   return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
+HWY_INLINE float dot(const float* a, const float* b, std::int64_t n) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(F()));
+  V sum = hn::Zero(F());
+  for (std::int64_t c = 0; c < n; c += lanes) {
+    sum = hn::MulAdd(load_n(a + c, n - c), load_n(b + c, n - c), sum);
+  }
+  return sum_lanes(sum);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace headloom
 HWY_AFTER_NAMESPACE();
