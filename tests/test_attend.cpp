@@ -30,6 +30,7 @@ template <class T>
 struct Problem {
   Shape s;
   std::vector<T> q, kv, out, lse, dout, dq, dkv;
+  std::vector<T> gate, dgate;  ///< empty: no gates
 
   explicit Problem(const Shape& shape, double scale = 1.0) : s(shape) {
     const std::int64_t width = s.heads * s.head_dim, kv_width = 2 * s.kv_heads * s.head_dim;
@@ -51,11 +52,19 @@ struct Problem {
             s.keys * 2 * width,      2 * width};
   }
   void forward(const Ops<T>& ops) {
-    ops.attend_forward({rows(q), half(kv, 0), half(kv, 1), rows(out), lse.data()});
+    ops.attend_forward({rows(q), half(kv, 0), half(kv, 1), rows(out), lse.data(), gates()});
+  }
+  const T* gates() const { return gate.empty() ? nullptr : gate.data(); }
+  /// Gates of every kind: none at all, of either sign, closed, all but closed.
+  void set_gates() {
+    constexpr double kGates[] = {0.7, 0.0, -1.3, 1e-5, 1.0};
+    for (std::int64_t h = 0; h < s.heads; ++h) gate.push_back(T(kGates[h % 5]));
+    dgate.resize(static_cast<std::size_t>(s.batch * s.heads));
   }
   void backward(const Ops<T>& ops) {
     ops.attend_backward({rows(q), half(kv, 0), half(kv, 1), rows(out), rows(dout), lse.data(),
-                         rows(dq), half(dkv, 0), half(dkv, 1)});
+                         rows(dq), half(dkv, 0), half(dkv, 1), gates(),
+                         dgate.empty() ? nullptr : dgate.data()});
   }
 };
 
@@ -133,6 +142,50 @@ TEST(AttendGradient, ReferenceAgreesWithTheComplexStep) {
   }
   for (std::size_t i = 0; i < p.kv.size(); ++i) {
     EXPECT_NEAR(loss_slope(p.kv, i), p.dkv[i].real(), 1e-12) << "dkv " << i;
+  }
+}
+
+TEST(AttendGates, CpuEqualsReferenceForAnyGate) {
+  for (const Shape& shape : {Shape{2, 5, 5, 5, 5, 8}, Shape{1, 130, 130, 6, 3, 33},
+                             Shape{2, 1, 70, 5, 1, 16}, Shape{1, 300, 300, 2, 2, 32}}) {
+    SCOPED_TRACE(name({shape, 0}));
+    Problem<float> fast(shape), wanted(shape);
+    fast.set_gates();
+    wanted.set_gates();
+    fast.forward(cpu_ops());
+    wanted.forward(ref_ops<float>());
+    EXPECT_EQ("", compare("out", fast.out, wanted.out, kForwardTolerance));
+    if (shape.queries != shape.keys) continue;
+    fast.backward(cpu_ops());
+    wanted.backward(ref_ops<float>());
+    EXPECT_EQ("", compare("dq", fast.dq, wanted.dq, kBackwardTolerance, 0.5));
+    EXPECT_EQ("", compare("dkv", fast.dkv, wanted.dkv, kBackwardTolerance, 0.5));
+    // A sum over all rows of a head; the gate 1e-5 is below what a division could give back.
+    EXPECT_EQ("", compare("dgate", fast.dgate, wanted.dgate, kBackwardTolerance, 0.5));
+  }
+}
+
+TEST(AttendGates, ReferenceAgreesWithTheComplexStep) {
+  using C = std::complex<double>;
+  Problem<C> p({2, 5, 5, 5, 5, 3});
+  p.set_gates();
+  p.forward(ref_ops<C>());
+  p.backward(ref_ops<C>());
+  const std::vector<C> dgate = p.dgate, dkv = p.dkv;
+  const auto slope = [&](C& x) {
+    const C kept = x;
+    x += C(0, test::kComplexStep);
+    p.forward(ref_ops<C>());
+    x = kept;
+    C loss = 0;
+    for (std::size_t j = 0; j < p.out.size(); ++j) loss += p.out[j] * p.dout[j];
+    return loss.imag() / test::kComplexStep;
+  };
+  for (std::size_t h = 0; h < 5; ++h) {
+    EXPECT_NEAR(slope(p.gate[h]), (dgate[h] + dgate[5 + h]).real(), 1e-12) << "gate " << h;
+  }
+  for (std::size_t i = 0; i < dkv.size(); ++i) {
+    EXPECT_NEAR(slope(p.kv[i]), dkv[i].real(), 1e-12) << "dkv " << i;
   }
 }
 

@@ -54,7 +54,7 @@ struct Attended {
 };
 
 Sequences random_sequences(std::int64_t batch, std::int64_t seq, std::int64_t vocab) {
-  return {batch, seq, test::Tokens(batch, seq, vocab).inputs};
+  return {batch, seq, test::Tokens(batch, seq, vocab).inputs, {}};
 }
 
 TEST(AttendProbe, CpuEqualsReferenceOverRaggedShapes) {
@@ -73,7 +73,7 @@ TEST(AttendProbe, CpuEqualsReferenceOverRaggedShapes) {
 TEST(AttendProbe, RowsSumToOneAndSetsAddUp) {
   Attended a(1, 40, 2, 2, 8, 2);
   const Sequences s = random_sequences(1, 40, 3);
-  Targets everything{.pattern = "all", .begin = {0}, .keys = {}};
+  Targets everything{.pattern = "all", .begin = {0}, .keys = {}, .judged = {}};
   for (std::int32_t t = 0; t < 40; ++t) {
     for (std::int32_t j = 0; j <= t; ++j) everything.keys.push_back(j);
     everything.begin.push_back(static_cast<std::int32_t>(everything.keys.size()));
@@ -132,7 +132,7 @@ TEST(HeadScores, APlantedHeadScoresOneOnItsPatternAndChanceElsewhere) {
     const Planted planted(back);
     const Sequences s = random_sequences(6, 16, 13);
     const std::vector<HeadScores> heads =
-        score_heads(planted.config, planted.parameters.data(), s, plain_targets(s));
+        score_heads(planted.config, planted.parameters.data(), {s, plain_targets(s)});
     ASSERT_EQ(heads.size(), 1U);
     const std::vector<PatternScore>& patterns = heads[0].patterns;
     ASSERT_EQ(patterns[0].pattern, "previous");
@@ -150,20 +150,20 @@ TEST(HeadScores, ABatchIsTheWeightedMeanOfItsSequencesInAnyOrder) {
   test::TestModel<float> model(test::tiny_odd(), cpu_ops(), 1, 8);
   const Sequences s = random_sequences(6, 8, 13);
   const auto scores = [&](const Sequences& some) {
-    return score_heads(model.config, model.parameters.data(), some, plain_targets(some));
+    return score_heads(model.config, model.parameters.data(), {some, plain_targets(some)});
   };
   const std::vector<HeadScores> whole = scores(s);
   std::vector<double> mass(whole.size()), rows(whole.size());
   for (std::int64_t b = 0; b < s.batch; ++b) {
     const std::vector<HeadScores> one =
-        scores({1, 8, {s.ids.begin() + b * 8, s.ids.begin() + (b + 1) * 8}});
+        scores({1, 8, {s.ids.begin() + b * 8, s.ids.begin() + (b + 1) * 8}, {}});
     for (std::size_t h = 0; h < one.size(); ++h) {
       const PatternScore& p = one[h].patterns[2];
       mass[h] += p.score * static_cast<double>(p.rows);
       rows[h] += static_cast<double>(p.rows);
     }
   }
-  Sequences reversed{s.batch, s.seq, {}};
+  Sequences reversed{s.batch, s.seq, {}, {}};
   for (std::int64_t b = s.batch - 1; b >= 0; --b) {
     reversed.ids.insert(reversed.ids.end(), s.ids.begin() + b * 8, s.ids.begin() + (b + 1) * 8);
   }
@@ -182,8 +182,8 @@ TEST(HeadScores, AnUntrainedModelLooksAtNothingInParticular) {
     const ParameterArray<float> parameters(layout);
     initialise(layout, config, seed, parameters.data());
     const Sequences s = random_sequences(4, 64, 13);
-    for (const HeadScores& head : score_heads(config, parameters.data(), s, plain_targets(s))) {
-      EXPECT_LT(head.strongest().lift, 0.05) << "seed " << seed << " " << head.name();
+    for (const HeadScores& head : score_heads(config, parameters.data(), {s, plain_targets(s)})) {
+      EXPECT_LT(head.strongest().lift, 0.05) << "seed " << seed << " " << head.id.name();
     }
   }
 }
@@ -196,7 +196,7 @@ std::vector<std::int32_t> keys_of(const Targets& t, std::int64_t row) {
 TEST(HeadTargets, BracketsAndQuotesMeetTheirPartners) {
   const Tokenizer tokenizer = Tokenizer::bytes();
   const std::string text = "a(b[c]\"d\")]e";
-  Sequences s{1, static_cast<std::int64_t>(text.size()), {}};
+  Sequences s{1, static_cast<std::int64_t>(text.size()), {}, {}};
   Encoder(tokenizer).encode(text, s.ids);
   const std::vector<Targets> targets = bracket_targets(s, tokenizer);
   using Keys = std::vector<std::int32_t>;

@@ -38,7 +38,8 @@ void attention_forward(const Ops<T>& ops, const AttentionForward<T>& a) {
   const SplitHeads<const T> s =
       a.cache ? through_cache(a.cache, fresh) : SplitHeads<const T>{fresh.q, fresh.k, fresh.v};
   const Heads<T> out = concat_heads(a.heads, a.batch, a.layout.heads, a.layout.head_dim);
-  ops.attend_forward({s.q, s.k, s.v, out, a.lse});
+  ops.attend_forward({s.q, s.k, s.v, out, a.lse, a.tap != nullptr ? a.tap->gate : nullptr});
+  if (a.tap != nullptr && a.tap->edit) a.tap->edit(s, out);
   mix_forward(ops, {a.heads, a.weights.out, a.weights.out_bias, a.y});
 }
 
@@ -50,15 +51,19 @@ void attention_backward(const Ops<T>& ops, const AttentionBackward<T>& a) {
   };
   const SplitHeads<const T> s = split_heads(a.qkv, a.batch, a.layout);
   const SplitHeads<T> ds = split_heads(a.dqkv, a.batch, a.layout);
+  const Heads<const T> dout = concat(Matrix<const T>(a.dheads));
+  if (a.tap != nullptr && a.tap->see_gradient) a.tap->see_gradient(concat(a.heads), dout);
   ops.attend_backward({.q = s.q,
                        .k = s.k,
                        .v = s.v,
                        .out = concat(a.heads),
-                       .dout = concat(Matrix<const T>(a.dheads)),
+                       .dout = dout,
                        .lse = a.lse,
                        .dq = ds.q,
                        .dk = ds.k,
-                       .dv = ds.v});
+                       .dv = ds.v,
+                       .gate = a.tap != nullptr ? a.tap->gate : nullptr,
+                       .dgate = a.tap != nullptr ? a.tap->dgate : nullptr});
   if (a.rope_base != 0) {
     ops.rope({.x = queries_and_keys(ds), .base = a.rope_base, .inverse = true});
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "attention/concat.h"
 #include "attention/mix.h"
 #include "attention/project.h"
@@ -29,6 +31,19 @@ struct AttentionWeights {
   T* out_bias = nullptr;
 };
 
+/// A hold on the heads of one layer, for experiments and measurements. What is left out costs
+/// nothing and changes nothing.
+template <class T>
+struct HeadTap {
+  const T* gate = nullptr;  ///< [NH] factors of the heads' outputs
+  T* dgate = nullptr;       ///< [B,NH] gets the loss's gradient by them, sequence by sequence
+  /// Called between attend and mix with what attend read and wrote; may write other outputs, in
+  /// passes that no backward follows.
+  std::function<void(const SplitHeads<const T>& inputs, const Heads<T>& out)> edit;
+  /// Called on the way back with the heads' outputs and their gradient, [B,T,NH,HS] each.
+  std::function<void(const Heads<const T>& out, const Heads<const T>& dout)> see_gradient;
+};
+
 /// Attention over B sequences of T positions.
 ///
 /// Shapes: x, y [B*T,C]; qkv [B*T, fused_width]; heads [B*T, NH*HS]; lse [B,NH,T].
@@ -46,6 +61,7 @@ struct AttentionForward {
   T* lse = nullptr;
   Matrix<T> y;
   KvCache<T> cache;
+  const HeadTap<T>* tap = nullptr;
 };
 
 /// Gradients of AttentionForward without a cache.
@@ -65,6 +81,7 @@ struct AttentionBackward {
   Matrix<T> dqkv;
   Matrix<T> dx;
   AttentionWeights<T> dweights;
+  const HeadTap<T>* tap = nullptr;
 };
 
 template <class T>

@@ -66,8 +66,9 @@ void per_head_forward(const Ops<T>& ops, const AttentionForward<T>& a) {
         return one;
       };
       T* lse = a.lse != nullptr ? a.lse + (b * layout.heads + h) * s.q.seq : nullptr;
+      const T* gate = a.tap != nullptr && a.tap->gate != nullptr ? a.tap->gate + h : nullptr;
       ops.attend_forward(
-          {slice(s.q, h), slice(s.k, h / size), slice(s.v, h / size), slice(out, h), lse});
+          {slice(s.q, h), slice(s.k, h / size), slice(s.v, h / size), slice(out, h), lse, gate});
     }
   }
   for (std::int64_t h = 0; h < layout.heads; ++h) {
@@ -107,6 +108,12 @@ void per_head_backward(const Ops<T>& ops, const AttentionBackward<T>& a) {
         some.batch = 1;
         return some;
       };
+      // A group's heads are kv * size ... ; gates and their gradients lie like lse's heads.
+      const auto part = [&](auto* of_heads, std::int64_t first) {
+        return of_heads != nullptr ? of_heads + first : nullptr;
+      };
+      const HeadTap<T> tap =
+          a.tap != nullptr ? HeadTap<T>{a.tap->gate, a.tap->dgate} : HeadTap<T>{};
       ops.attend_backward({.q = slice(s.q, size),
                            .k = slice(s.k, 1),
                            .v = slice(s.v, 1),
@@ -115,7 +122,9 @@ void per_head_backward(const Ops<T>& ops, const AttentionBackward<T>& a) {
                            .lse = a.lse + (b * layout.heads + kv * size) * s.q.seq,
                            .dq = slice(ds.q, size),
                            .dk = slice(ds.k, 1),
-                           .dv = slice(ds.v, 1)});
+                           .dv = slice(ds.v, 1),
+                           .gate = part(tap.gate, kv * size),
+                           .dgate = part(tap.dgate, b * layout.heads + kv * size)});
     }
   }
   if (a.rope_base != 0) rotate_per_head(ops, ds, {.base = a.rope_base, .inverse = true});

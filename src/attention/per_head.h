@@ -8,7 +8,8 @@
 /// matrices are slices of the fused ones, so both views read and write the same tensors.
 namespace headloom {
 
-/// As attention_forward, with 2 NH + 2 KVH small multiplications. No cache.
+/// As attention_forward, with 2 NH + 2 KVH small multiplications. No cache; of a tap only the
+/// gates.
 template <class T>
 void per_head_forward(const Ops<T>& ops, const AttentionForward<T>& a);
 

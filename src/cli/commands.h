@@ -5,6 +5,11 @@
 
 namespace headloom {
 
+struct QuestionRequest;
+
+/// The flags that say what heads are examined on, for every command that examines some.
+void add_question_options(CLI::App& command, QuestionRequest& request);
+
 /// Each adds one subcommand, whose callback runs it. Training keeps the command line with the run,
 /// and may end with an exit code of its own (stopped by a signal).
 void add_train_command(CLI::App& app, const std::string& command_line, int* exit_code);

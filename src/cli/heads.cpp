@@ -2,143 +2,154 @@
 
 #include <memory>
 
-#include "base/fields.h"
+#include "base/progress.h"
 #include "cli/commands.h"
-#include "data/corpus_reader.h"
-#include "heads/head_scores.h"
-#include "train/config.h"
-#include "train/held_out.h"
+#include "heads/examination.h"
+#include "heads/findings_json.h"
 
 namespace headloom {
 namespace {
 
 struct HeadsArguments {
-  std::string model, text, head;
-  std::int64_t sequences = 64, context = 0, step = -1;
-  std::uint64_t seed = 1;
+  std::string model, head;
+  std::vector<std::int64_t> steps;
+  QuestionRequest question;
   bool json = false, csv = false;
 };
 
-Json pattern_json(const PatternScore& p) {
-  return {{"pattern", p.pattern}, {"score", p.score},    {"hit_rate", p.hit_rate},
-          {"chance", p.chance},   {"lift", p.lift},      {"low", p.low},
-          {"high", p.high},       {"null", p.null_lift}, {"rows", p.rows}};
+std::string interval(double low, double high) {
+  return fmt::format("{:.3f} to {:.3f}", low, high);
 }
 
-void print_json(const std::vector<HeadScores>& heads) {
-  Json out = Json::array();
-  for (const HeadScores& head : heads) {
-    Json one = {{"head", head.name()}, {"layer", head.layer}, {"index", head.head}};
-    for (std::int64_t k = 0; k < kHeadShapes; ++k) {
-      one[std::string(enum_name(static_cast<HeadShape>(k)))] = head.shape[k];
-    }
-    one["patterns"] = Json::array();
-    for (const PatternScore& p : head.patterns) one["patterns"].push_back(pattern_json(p));
-    out.push_back(one);
-  }
-  fmt::print("{}\n", Json({{"heads", out}}).dump());
-}
-
-void print_csv(const std::vector<HeadScores>& heads) {
-  fmt::print("head,pattern,score,hit_rate,chance,lift,low,high,null,rows\n");
-  for (const HeadScores& head : heads) {
-    for (const PatternScore& p : head.patterns) {
-      fmt::print("{},{},{},{},{},{},{},{},{},{}\n", head.name(), p.pattern, p.score, p.hit_rate,
-                 p.chance, p.lift, p.low, p.high, p.null_lift, p.rows);
+void print_csv(const std::vector<HeadFindings>& heads, std::int64_t step) {
+  for (const HeadFindings& head : heads) {
+    for (std::size_t k = 0; k < head.worth.size(); ++k) {
+      const PatternScore& p = head.scores.patterns[k];
+      const PatternWorth& w = head.worth[k];
+      fmt::print("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", step, head.id().name(),
+                 head.role, p.pattern, p.score, p.hit_rate, p.chance, p.lift, p.low, p.high,
+                 p.null_lift, p.shuffled_lift, p.rows, w.cost.mean, w.cost.low, w.cost.high,
+                 w.elsewhere.mean, w.p);
     }
   }
 }
 
-void print_one(const HeadScores& head) {
-  fmt::print("{}\n", head.name());
+void print_one(const HeadFindings& head) {
+  fmt::print("{}: {}\n", head.id().name(), head.role);
   for (std::int64_t k = 0; k < kHeadShapes; ++k) {
-    fmt::print("  {:<24}{:8.3f}\n", enum_name(static_cast<HeadShape>(k)), head.shape[k]);
+    fmt::print("  {:<24}{:8.3f}\n", enum_name(static_cast<HeadShape>(k)), head.scores.shape[k]);
   }
-  fmt::print("  {:<14}{:>8}{:>17}{:>8}{:>8}{:>8}{:>8}{:>8}\n", "pattern", "lift", "95% interval",
-             "null", "score", "chance", "hits", "rows");
-  for (const PatternScore& p : head.patterns) {
-    fmt::print("  {:<14}{:8.3f}{:>17}{:8.3f}{:8.3f}{:8.3f}{:8.3f}{:8}\n", p.pattern, p.lift,
-               fmt::format("{:.3f} to {:.3f}", p.low, p.high), p.null_lift, p.score, p.chance,
-               p.hit_rate, p.rows);
+  fmt::print("  {:<24}{:8.4f}   {} nats, mean ablation\n", "cost", head.cost.mean,
+             interval(head.cost.low, head.cost.high));
+  fmt::print("  {:<24}{:8.4f}\n  {:<24}{:8.3f}\n", "importance", head.gradient.importance,
+             "gradient share", head.gradient.share);
+  fmt::print("\n  {:<14}{:>7}{:>17}{:>7}{:>9}{:>7}{:>8}{:>9}{:>11}{:>9}\n", "pattern", "lift",
+             "95% interval", "null", "shuffled", "hits", "rows", "cost", "elsewhere", "p");
+  for (std::size_t k = 0; k < head.worth.size(); ++k) {
+    const PatternScore& p = head.scores.patterns[k];
+    const PatternWorth& w = head.worth[k];
+    fmt::print("{} {:<14}{:7.3f}{:>17}{:7.3f}{:9.3f}{:7.3f}{:8}{:9.4f}{:>11}{:9.1e}\n",
+               w.holds ? "*" : " ", p.pattern, p.lift, interval(p.low, p.high), p.null_lift,
+               p.shuffled_lift, p.hit_rate, p.rows, w.cost.mean,
+               w.elsewhere.rows > 0 ? fmt::format("{:.4f}", w.elsewhere.mean) : "-", w.p);
   }
 }
 
-void print_table(const std::vector<HeadScores>& heads) {
-  fmt::print("{:<7}{:<14}{:>7}{:>17}{:>8}{:>8}{:>9}{:>10}{:>7}\n", "head", "strongest", "lift",
-             "95% interval", "null", "hits", "entropy", "distance", "sink");
-  for (const HeadScores& head : heads) {
-    const PatternScore& p = head.strongest();
-    fmt::print("{:<7}{:<14}{:7.3f}{:>17}{:8.3f}{:8.3f}{:9.3f}{:10.1f}{:7.3f}\n", head.name(),
-               p.pattern, p.lift, fmt::format("{:.3f} to {:.3f}", p.low, p.high), p.null_lift,
-               p.hit_rate, head.shape_of(HeadShape::kEntropy), head.shape_of(HeadShape::kDistance),
-               head.shape_of(HeadShape::kSink));
+void print_table(const Examination& e) {
+  fmt::print("{:<7}{:<15}{:<15}{:>6}{:>17}{:>7}{:>9}{:>10}{:>11}{:>7}\n", "head", "role",
+             "looks most at", "lift", "95% interval", "null", "cost", "elsewhere", "cost, all",
+             "sink");
+  for (const HeadFindings& head : e.heads) {
+    const PatternScore* role = head.role_score();
+    const PatternScore& p = role != nullptr ? *role : head.scores.strongest();
+    const PatternWorth& w = head.worth[static_cast<std::size_t>(&p - head.scores.patterns.data())];
+    fmt::print("{:<7}{:<15}{:<15}{:6.3f}{:>17}{:7.3f}{:9.4f}{:>10}{:11.4f}{:7.3f}\n",
+               head.id().name(), head.role, p.pattern, p.lift, interval(p.low, p.high),
+               std::max(p.null_lift, p.shuffled_lift), w.cost.mean,
+               w.elsewhere.rows > 0 ? fmt::format("{:.4f}", w.elsewhere.mean) : "-", head.cost.mean,
+               head.scores.shape_of(HeadShape::kSink));
   }
   fmt::print(
-      "\nlift: 0 is uniform attention, 1 is nothing else; null: the most that any head of the same "
-      "model\nhas untrained. A strongest pattern is no role yet: what a head is worth is not "
-      "measured here.\n");
+      "\nlift: 0 is uniform attention, 1 is nothing else; null: the most that the same model has "
+      "untrained,\nor this head on shuffled labels; cost: nats of loss where the pattern should "
+      "help, when the head says\nwhat it says on average. A role needs lift, cost and the right "
+      "token's logit to agree, at a false-\ndiscovery rate of {:.0f}%; the loss is {:.4f}.\n",
+      100 * kFalseDiscoveryRate, e.loss);
 }
 
-/// Token ids of a text, or of what the run holds out.
-std::vector<std::int32_t> tokens_to_examine(const HeadsArguments& given, const LoadedModel& model) {
-  if (given.text.empty()) return held_out_tokens(given.model, 1 << 20);
-  std::vector<std::int32_t> ids;
-  Encoder encoder(model.tokenizer);
-  for_each_part({corpus_files({given.text}), DataConfig().field},
-                [&](std::string_view part, bool) { encoder.encode(part, ids); });
-  return ids;
+Examination examine_step(const HeadsArguments& given, std::int64_t step, Progress& progress) {
+  const LoadedModel model = load_model(given.model, step);
+  Examination e = examine(model, make_questions(given.model, model, given.question),
+                          given.question.seed, [&](std::int64_t done, std::int64_t all) {
+                            if (!progress.live()) return;
+                            progress.status(fmt::format("head {} of {}", done, all));
+                          });
+  if (!given.head.empty()) {
+    const HeadId wanted = parse_head(given.head, model.config);
+    std::erase_if(e.heads, [&](const HeadFindings& head) { return head.id() != wanted; });
+  }
+  return e;
 }
 
 void heads(const HeadsArguments& given) {
-  const LoadedModel model = load_model(given.model, given.step);
-  const std::int64_t usual = std::min<std::int64_t>(model.config.context, 256);
-  const std::int64_t seq = given.context > 0 ? given.context : usual;
-  if (seq < 2 || seq > model.config.context) {
-    fail_usage("--context {} does not work: 2 to the model's {} do", seq, model.config.context);
+  Json all = Json::array();
+  Progress progress;
+  if (given.csv) {
+    fmt::print(
+        "step,head,role,pattern,score,hit_rate,chance,lift,low,high,null,shuffled,rows,cost,"
+        "cost_low,cost_high,elsewhere,p\n");
   }
-  std::vector<HeadScores> list =
-      examine_heads(model, tokens_to_examine(given, model), given.sequences, seq, given.seed);
-  if (!given.head.empty()) {
-    std::erase_if(list, [&](const HeadScores& head) { return head.name() != given.head; });
-    if (list.empty()) {
-      fail_usage("there is no head {}; they are named like L0H0 to L{}H{}", given.head,
-                 model.config.n_layers - 1, model.config.heads_in(model.config.n_layers - 1) - 1);
+  for (const std::int64_t step : given.steps) {
+    const Examination e = examine_step(given, step, progress);
+    if (given.json) {
+      Json one = examination_json(e);
+      if (step >= 0) one["step"] = step;
+      all.push_back(std::move(one));
+    } else if (given.csv) {
+      print_csv(e.heads, step);
+    } else {
+      if (step >= 0) fmt::print("step {}\n", step);
+      if (given.head.empty()) {
+        print_table(e);
+      } else {
+        print_one(e.heads[0]);
+      }
     }
   }
-  if (given.json) {
-    print_json(list);
-  } else if (given.csv) {
-    print_csv(list);
-  } else if (!given.head.empty()) {
-    print_one(list[0]);
-  } else {
-    print_table(list);
-  }
+  if (given.json) fmt::print("{}\n", (given.steps.size() == 1 ? all[0] : all).dump());
 }
 
 }  // namespace
 
+void add_question_options(CLI::App& command, QuestionRequest& request) {
+  command.add_option(
+      "--text", request.text,
+      "text to look at, read as training reads it (default: what the run holds out)");
+  command.add_option("--sequences", request.sequences, "sequences to look at")
+      ->check(CLI::Range(2, 100000));
+  command.add_option("--context", request.context, "tokens in each (default: at most 256)");
+  command.add_option("--seed", request.seed, "seed of resamples, random tokens, untrained model");
+}
+
 void add_heads_command(CLI::App& app) {
   auto given = std::make_shared<HeadsArguments>();
   CLI::App* command = app.add_subcommand("heads",
-                                         "Show where every attention head looks.\n\n"
+                                         "Show what every attention head looks at and is worth.\n\n"
                                          "  headloom heads runs/mybook\n"
                                          "  headloom heads runs/mybook --head L1H3\n"
+                                         "  headloom heads runs/mybook --step 500 --step 1000\n"
                                          "  headloom heads gpt2/ --text book.txt --csv");
   command->add_option("model", given->model, "folder of a run, or of a published GPT-2")
       ->required();
-  command->add_option(
-      "--text", given->text,
-      "text to look at, read as training reads it (default: what the run holds out)");
-  command->add_option("--sequences", given->sequences, "sequences to look at")
-      ->check(CLI::Range(2, 100000));
-  command->add_option("--context", given->context, "tokens in each (default: at most 256)");
-  command->add_option("--step", given->step, "checkpoint to use (default: the newest)");
+  add_question_options(*command, given->question);
+  command->add_option("--step", given->steps, "checkpoints to use (default: the newest)");
   command->add_option("--head", given->head, "one head in detail, such as L1H3");
-  command->add_option("--seed", given->seed, "seed of resamples, random tokens, untrained model");
-  command->add_flag("--json", given->json, "one JSON object");
+  command->add_flag("--json", given->json, "JSON: one object, or a list of one per checkpoint");
   command->add_flag("--csv", given->csv, "a line for each head and pattern");
-  command->callback([given] { heads(*given); });
+  command->callback([given] {
+    if (given->steps.empty()) given->steps = {-1};
+    heads(*given);
+  });
 }
 
 }  // namespace headloom

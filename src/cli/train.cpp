@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "heads/live_probe.h"
 #include "train/run.h"
 
 namespace headloom {
@@ -20,7 +21,9 @@ void add_train_command(CLI::App& app, const std::string& command_line, int* exit
       "  headloom train texts/ --preset andrea-12m       a folder, a named architecture\n"
       "  headloom train 'logs/*.jsonl' --field body      documents in JSON lines\n"
       "  zcat huge.gz | headloom train - --out runs/huge standard input\n"
-      "  headloom train --resume runs/mybook             go on where a run stopped");
+      "  headloom train --resume runs/mybook             go on where a run stopped\n\n"
+      "heads.jsonl in the run's folder tells what every head does while it learns "
+      "(--probe-every).");
   command->add_option("corpus", given->corpus, "files, folders and patterns; - is standard input");
   command->add_option("--preset", given->preset,
                       fmt::format("architecture: {}", fmt::join(preset_names(), ", ")));
@@ -38,6 +41,7 @@ void add_train_command(CLI::App& app, const std::string& command_line, int* exit
     TrainRequest request = make_train_request(*given);
     if (*quiet) request.verbosity = Verbosity::kQuiet;
     request.json = *json;
+    request.watch = watch_heads;
     *exit_code = train_run(request);
   });
 }

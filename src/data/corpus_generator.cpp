@@ -11,9 +11,9 @@
 namespace headloom {
 namespace {
 
-constexpr const char* kNames[] = {"anna",  "boris", "clara", "david", "elena", "felix", "greta",
-                                  "hugo",  "irene", "jonas", "karin", "lucas", "maria", "nadia",
-                                  "oscar", "paula", "quinn", "rosa",  "simon", "tessa"};
+constexpr const char* kNames[] = {"Anna",  "Boris", "Clara", "David", "Elena", "Felix", "Greta",
+                                  "Hugo",  "Irene", "Jonas", "Karin", "Lucas", "Maria", "Nadia",
+                                  "Oscar", "Paula", "Quinn", "Rosa",  "Simon", "Tessa"};
 constexpr const char* kNouns[] = {
     "lamp",   "rope",   "basket", "stone",  "mirror",  "ladder", "bottle", "candle",
     "hammer", "needle", "apple",  "drum",   "feather", "glove",  "helmet", "jar",
@@ -150,6 +150,16 @@ struct CorpusGenerator::State {
          {"answer", {answer, taker[0]}}});
   }
 
+  /// Two words in turn: what comes next is what came before the last word.
+  void chant_sentence() {
+    const std::vector<const char*> pair = distinct(kNouns, 2);
+    const int length = 6 + below(7);
+    Json places = Json::array();
+    words({"chant", ":"});
+    for (int i = 0; i < length; ++i) places.push_back(word(pair[static_cast<std::size_t>(i % 2)]));
+    end_sentence({{"kind", "chant"}, {"words", places}});
+  }
+
   void time_sentence() {
     constexpr const char* kMarkers[] = {"yesterday", "today", "tomorrow"};
     constexpr const char* kTenses[] = {"past", "present", "future"};
@@ -172,12 +182,14 @@ struct CorpusGenerator::State {
 
   void sentence() {
     const int share = below(100);
-    if (share < 30) {
+    if (share < 25) {
       list_sentence();
-    } else if (share < 55) {
+    } else if (share < 48) {
       bracket_sentence();
-    } else if (share < 80) {
+    } else if (share < 70) {
       story_sentence();
+    } else if (share < 85) {
+      chant_sentence();
     } else {
       time_sentence();
     }

@@ -14,16 +14,18 @@ struct GeneratedCorpus {
       truth;  ///< JSON lines, one per sentence; offsets are bytes from the front of the text
 };
 
-/// Writes sentences of four kinds, each of which can be predicted only by looking at the right
+/// Writes sentences of five kinds, each of which can be predicted only by looking at the right
 /// place:
 ///   lists      nouns in random order, then the same again        (what followed this word before?)
 ///   brackets   three kinds, nested up to five deep, and quotes   (which one is open?)
 ///   stories    who gave what to whom, and who has it now         (which name, which thing?)
+///   chants     two words in turn                                (what came before the last word?)
 ///   times      a marker at the start rules every verb after it   (which tense?)
 /// The truth names, per sentence, the places that belong together:
 ///   {"kind":"list","first":[...],"again":[...]}             offsets of equal words, pairwise
 ///   {"kind":"brackets","pairs":[[open,close],...]}
 ///   {"kind":"story","mentions":[{"name":..,"at":[...]}],"answer":[word,source]}
+///   {"kind":"chant","words":[...]}                          offsets of the words that take turns
 ///   {"kind":"time","tense":"past","marker":m,"verbs":[...]}
 /// Determinism: the text depends on seed and size alone; a longer one begins with the shorter one.
 class CorpusGenerator {

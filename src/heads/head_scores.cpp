@@ -10,7 +10,6 @@ namespace {
 
 /// Sequences that go through the model at a time.
 constexpr std::int64_t kBatch = 4;
-constexpr int kResamples = 1000;
 
 /// Sums of one pattern over one sequence: by head the mass and hits, and what all heads share.
 struct SequenceSums {
@@ -21,7 +20,7 @@ struct SequenceSums {
 
 /// The part of targets that belongs to sequences [first, first + count).
 Targets slice_of(const Targets& all, std::int64_t seq, std::int64_t first, std::int64_t count) {
-  Targets part{.pattern = all.pattern, .begin = {}, .keys = {}};
+  Targets part{.pattern = all.pattern, .begin = {}, .keys = {}, .judged = {}};
   const auto from = static_cast<std::size_t>(first * seq);
   const auto rows = static_cast<std::size_t>(count * seq);
   const std::int32_t base = all.begin[from];
@@ -31,19 +30,16 @@ Targets slice_of(const Targets& all, std::int64_t seq, std::int64_t first, std::
 }
 
 /// Runs sequences through a model and probes every layer.
-class Examination {
+class Probing {
  public:
-  Examination(const ModelConfig& config, float* parameters, const Sequences& sequences,
-              const std::vector<Targets>& targets)
+  Probing(const ModelConfig& config, float* parameters, const Sequences& sequences,
+          const std::vector<Targets>& targets)
       : config_(config),
         sequences_(sequences),
         targets_(targets),
+        heads_(config.first_head(config.n_layers)),
         model_(config, cpu_ops(), parameters, std::min(kBatch, sequences.batch), sequences.seq,
                Use::kTraining) {
-    for (std::int64_t l = 0; l < config.n_layers; ++l) {
-      first_head_.push_back(heads_);
-      heads_ += config.heads_in(l);
-    }
     shapes_.resize(static_cast<std::size_t>(heads_ * kHeadShapes));
     sums_.resize(targets.size());
     for (std::int64_t b = 0; b < sequences.batch; b += kBatch) {
@@ -51,8 +47,9 @@ class Examination {
     }
   }
 
-  /// Scores of all heads without intervals, which an untrained model does not need.
+  /// Scores of all heads without intervals.
   std::vector<HeadScores> scores() const;
+  /// Sets interval and p of every score. The nulls in it must be known by then.
   void set_intervals(std::vector<HeadScores>& list, std::uint64_t seed) const;
 
  private:
@@ -60,20 +57,17 @@ class Examination {
   void probe_layer(std::int64_t layer, std::int64_t count, const std::vector<KeySet>& sets,
                    std::vector<std::vector<SequenceSums>>& sums);
   PatternScore score(std::size_t pattern, std::int64_t head) const;
-  void set_interval(PatternScore& score, std::size_t pattern, std::size_t head,
-                    std::uint64_t seed) const;
 
   ModelConfig config_;
   const Sequences& sequences_;
   const std::vector<Targets>& targets_;
+  std::int64_t heads_;
   Gpt<float> model_;
-  std::vector<std::int64_t> first_head_;
-  std::int64_t heads_ = 0;
   std::vector<double> shapes_;                   ///< [heads][kHeadShapes]
   std::vector<std::vector<SequenceSums>> sums_;  ///< [targets][sequences]
 };
 
-void Examination::pass(std::int64_t first, std::int64_t count) {
+void Probing::pass(std::int64_t first, std::int64_t count) {
   const std::int64_t seq = sequences_.seq;
   std::vector<KvCache<float>> no_cache;
   model_.hidden_states(sequences_.ids.data() + first * seq, count, seq, 0, no_cache);
@@ -101,9 +95,8 @@ void Examination::pass(std::int64_t first, std::int64_t count) {
   }
 }
 
-void Examination::probe_layer(std::int64_t layer, std::int64_t count,
-                              const std::vector<KeySet>& sets,
-                              std::vector<std::vector<SequenceSums>>& sums) {
+void Probing::probe_layer(std::int64_t layer, std::int64_t count, const std::vector<KeySet>& sets,
+                          std::vector<std::vector<SequenceSums>>& sums) {
   const BlockActivations<float>& acts = model_.workspace().blocks[static_cast<std::size_t>(layer)];
   const HeadLayout layout = config_.head_layout(layer);
   const SplitHeads<float> s =
@@ -118,7 +111,7 @@ void Examination::probe_layer(std::int64_t layer, std::int64_t count,
                           .mass = mass.data(),
                           .hits = hits.data(),
                           .shape = shape.data()});
-  const auto first = static_cast<std::size_t>(first_head_[static_cast<std::size_t>(layer)]);
+  const auto first = static_cast<std::size_t>(config_.first_head(layer));
   const auto heads = static_cast<std::size_t>(layout.heads);
   for (std::size_t i = 0; i < plane; ++i) {
     const std::size_t b = i / heads, h = first + i % heads;
@@ -136,7 +129,7 @@ double lift_of(double score, double chance) {
   return chance < 1 ? (score - chance) / (1 - chance) : 0.0;
 }
 
-PatternScore Examination::score(std::size_t pattern, std::int64_t head) const {
+PatternScore Probing::score(std::size_t pattern, std::int64_t head) const {
   const std::vector<SequenceSums>& all = sums_[pattern];
   const auto h = static_cast<std::size_t>(head);
   PatternScore result{.pattern = targets_[pattern].pattern};
@@ -156,50 +149,37 @@ PatternScore Examination::score(std::size_t pattern, std::int64_t head) const {
   return result;
 }
 
-void Examination::set_intervals(std::vector<HeadScores>& list, std::uint64_t seed) const {
+void Probing::set_intervals(std::vector<HeadScores>& list, std::uint64_t seed) const {
   for (std::size_t h = 0; h < list.size(); ++h) {
     for (std::size_t p = 0; p < targets_.size(); ++p) {
-      if (list[h].patterns[p].rows > 0) set_interval(list[h].patterns[p], p, h, seed);
+      PatternScore& score = list[h].patterns[p];
+      // lift = sum of (mass - chance) / sum of (rows - chance): a mean over "rows" of that size.
+      const double null = std::max({score.null_lift, score.shuffled_lift, 0.0});
+      std::vector<SequenceSum> lift, above_null;
+      for (const SequenceSums& s : sums_[p]) {
+        const double room = static_cast<double>(s.rows) - s.chance, gain = s.mass[h] - s.chance;
+        lift.push_back({gain, room});
+        above_null.push_back({gain - null * room, room});
+      }
+      const Estimate estimate = estimate_mean(lift, mix_seed(seed, p));
+      score.low = estimate.low;
+      score.high = estimate.high;
+      score.p = estimate_mean(above_null, mix_seed(seed, p)).p;
     }
   }
 }
 
-void Examination::set_interval(PatternScore& score, std::size_t pattern, std::size_t head,
-                               std::uint64_t seed) const {
-  const std::vector<SequenceSums>& all = sums_[pattern];
-  // The same resamples for every head: differences between heads then carry no noise of their own.
-  Rng rng(mix_seed(seed, pattern));
-  std::vector<double> lifts;
-  for (int sample = 0; sample < kResamples; ++sample) {
-    double mass = 0, chance = 0, rows = 0;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const SequenceSums& s = all[rng.below(all.size())];
-      mass += s.mass[head];
-      chance += s.chance;
-      rows += static_cast<double>(s.rows);
-    }
-    if (rows > 0) lifts.push_back(lift_of(mass / rows, chance / rows));
-  }
-  std::sort(lifts.begin(), lifts.end());
-  score.low = lifts[lifts.size() / 40];
-  score.high = lifts[lifts.size() - 1 - lifts.size() / 40];
-}
-
-std::vector<HeadScores> Examination::scores() const {
+std::vector<HeadScores> Probing::scores() const {
   std::vector<HeadScores> list;
   const double rows = static_cast<double>(sequences_.batch * (sequences_.seq - 1));
-  for (std::int64_t l = 0; l < config_.n_layers; ++l) {
-    for (std::int64_t h = 0; h < config_.heads_in(l); ++h) {
-      const std::int64_t head = first_head_[static_cast<std::size_t>(l)] + h;
-      HeadScores scores{.layer = l, .head = h, .patterns = {}};
-      for (std::size_t p = 0; p < targets_.size(); ++p) {
-        scores.patterns.push_back(score(p, head));
-      }
-      for (std::int64_t k = 0; k < kHeadShapes; ++k) {
-        scores.shape[k] = shapes_[static_cast<std::size_t>(head * kHeadShapes + k)] / rows;
-      }
-      list.push_back(std::move(scores));
+  for (const HeadId& id : all_heads(config_)) {
+    const std::int64_t head = config_.first_head(id.layer) + id.head;
+    HeadScores scores{.id = id, .patterns = {}};
+    for (std::size_t p = 0; p < targets_.size(); ++p) scores.patterns.push_back(score(p, head));
+    for (std::int64_t k = 0; k < kHeadShapes; ++k) {
+      scores.shape[k] = shapes_[static_cast<std::size_t>(head * kHeadShapes + k)] / rows;
     }
+    list.push_back(std::move(scores));
   }
   return list;
 }
@@ -217,28 +197,16 @@ void set_null(std::vector<HeadScores>& trained, const std::vector<HeadScores>& u
   }
 }
 
-std::vector<HeadScores> with_intervals(const Examination& examination, std::uint64_t seed) {
-  std::vector<HeadScores> list = examination.scores();
-  examination.set_intervals(list, seed);
-  return list;
-}
-
-/// Scores of a model beside those of the same model with the weights `fresh`.
-std::vector<HeadScores> score_against_null(const LoadedModel& model, float* fresh,
-                                           const Sequences& sequences,
-                                           const std::vector<Targets>& targets,
-                                           std::uint64_t seed) {
-  std::vector<HeadScores> trained =
-      with_intervals(Examination(model.config, model.parameters.data(), sequences, targets), seed);
-  set_null(trained, Examination(model.config, fresh, sequences, targets).scores());
-  return trained;
+/// Writes into each score the head's own lift on labels that belong elsewhere.
+void set_shuffled(std::vector<HeadScores>& heads, const std::vector<HeadScores>& shuffled) {
+  for (std::size_t h = 0; h < heads.size(); ++h) {
+    for (std::size_t p = 0; p < heads[h].patterns.size(); ++p) {
+      heads[h].patterns[p].shuffled_lift = shuffled[h].patterns[p].lift;
+    }
+  }
 }
 
 }  // namespace
-
-std::string HeadScores::name() const {
-  return fmt::format("L{}H{}", layer, head);
-}
 
 const PatternScore& HeadScores::strongest() const {
   return *std::max_element(
@@ -246,37 +214,26 @@ const PatternScore& HeadScores::strongest() const {
       [](const PatternScore& a, const PatternScore& b) { return a.lift < b.lift; });
 }
 
-std::vector<HeadScores> score_heads(const ModelConfig& config, float* parameters,
-                                    const Sequences& sequences,
-                                    const std::vector<Targets>& targets) {
-  return with_intervals(Examination(config, parameters, sequences, targets), 1);
+std::vector<HeadScores> plain_scores(const ModelConfig& config, float* parameters,
+                                     const Question& question) {
+  return Probing(config, parameters, question.sequences, question.targets).scores();
 }
 
-std::vector<HeadScores> examine_heads(const LoadedModel& model, std::span<const std::int32_t> text,
-                                      std::int64_t sequences, std::int64_t seq,
-                                      std::uint64_t seed) {
-  const auto available = static_cast<std::int64_t>(text.size()) / seq;
-  if (available < 2) {
-    fail("{} tokens are too few to examine heads on: two sequences of {} are the least",
-         text.size(), seq);
+std::vector<HeadScores> score_heads(const ModelConfig& config, float* parameters,
+                                    const Question& question, float* untrained,
+                                    std::uint64_t seed) {
+  const Sequences& sequences = question.sequences;
+  const Probing probing(config, parameters, sequences, question.targets);
+  std::vector<HeadScores> heads = probing.scores();
+  if (untrained != nullptr) {
+    set_null(heads, plain_scores(config, untrained, question));
+    Question elsewhere{sequences, {}};
+    for (const Targets& t : question.targets) {
+      elsewhere.targets.push_back(shuffled_targets(t, sequences, seed));
+    }
+    set_shuffled(heads, plain_scores(config, parameters, elsewhere));
   }
-  Sequences s{.batch = std::min(sequences, available), .seq = seq, .ids = {}};
-  // Spread over the text, so that no part of it counts for all.
-  for (std::int64_t b = 0; b < s.batch; ++b) {
-    const auto from = text.begin() + b * available / s.batch * seq;
-    s.ids.insert(s.ids.end(), from, from + seq);
-  }
-  std::vector<Targets> targets = plain_targets(s);
-  for (Targets& t : bracket_targets(s, model.tokenizer)) targets.push_back(std::move(t));
-  const ParameterArray<float> fresh(model.layout);
-  initialise(model.layout, model.config, mix_seed(seed, 0x6E756C6C), fresh.data());
-  std::vector<HeadScores> heads = score_against_null(model, fresh.data(), s, targets, seed);
-  const Sequences repeated = repeated_random(s.batch, seq, model.tokenizer.vocab_size(), seed);
-  const std::vector<HeadScores> induction =
-      score_against_null(model, fresh.data(), repeated, {induction_targets(repeated)}, seed);
-  for (std::size_t h = 0; h < heads.size(); ++h) {
-    heads[h].patterns.push_back(induction[h].patterns[0]);
-  }
+  probing.set_intervals(heads, seed);
   return heads;
 }
 

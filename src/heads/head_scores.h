@@ -1,10 +1,6 @@
 #pragma once
 
-#include <span>
-
-#include "heads/targets.h"
-#include "model/gpt.h"
-#include "train/loaded_model.h"
+#include "heads/ablation.h"
 
 namespace headloom {
 
@@ -28,31 +24,37 @@ struct PatternScore {
   double lift = 0;           ///< (score - chance) / (1 - chance)
   double low = 0, high = 0;  ///< 95% bootstrap interval of lift over sequences
   double null_lift = 0;      ///< largest lift of any head of the same model untrained
+  double shuffled_lift = 0;  ///< its own lift on labels that belong elsewhere
+  double p = 1;              ///< chance of such a lift if the truth were the larger null
   std::int64_t rows = 0;     ///< eligible ones
 };
 
 /// One head, by what it looks at and how.
 struct HeadScores {
-  std::int64_t layer = 0, head = 0;
+  HeadId id;
   std::vector<PatternScore> patterns;
   double shape[kHeadShapes] = {};  ///< means over rows, in the order of HeadShape
 
   double shape_of(HeadShape which) const { return shape[static_cast<int>(which)]; }
-  std::string name() const;
-  /// The pattern with the greatest lift.
+  /// The pattern with the greatest lift. There must be one.
   const PatternScore& strongest() const;
 };
 
-/// Where every head of a model looks, over sequences whose targets are known. Units: lifts compare
-/// across patterns and contexts, scores do not. Changes nothing in the model.
-std::vector<HeadScores> score_heads(const ModelConfig& config, float* parameters,
-                                    const Sequences& sequences,
-                                    const std::vector<Targets>& targets);
+/// Sequences and what heads might look for in them.
+struct Question {
+  Sequences sequences;
+  std::vector<Targets> targets;
+};
 
-/// The whole examination of a trained model: plain and bracket patterns on `text` (token ids, cut
-/// into sequences), induction on random tokens repeated, each against the same model untrained.
-/// Determinism: the same seed gives the same numbers.
-std::vector<HeadScores> examine_heads(const LoadedModel& model, std::span<const std::int32_t> text,
-                                      std::int64_t sequences, std::int64_t seq, std::uint64_t seed);
+/// Where every head of a model looks: scores and lifts alone, without intervals, nulls and p.
+std::vector<HeadScores> plain_scores(const ModelConfig& config, float* parameters,
+                                     const Question& question);
+
+/// Where every head of a model looks. Units: lifts compare across patterns and contexts, scores do
+/// not. Changes nothing in the model. Without `untrained` (parameters of the same model, fresh)
+/// there are no nulls, and p is that of a lift above 0.
+std::vector<HeadScores> score_heads(const ModelConfig& config, float* parameters,
+                                    const Question& question, float* untrained = nullptr,
+                                    std::uint64_t seed = 1);
 
 }  // namespace headloom

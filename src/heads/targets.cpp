@@ -2,24 +2,13 @@
 
 #include <algorithm>
 #include <string_view>
+#include <unordered_map>
 
 #include "base/rng.h"
+#include "ops/cross_entropy.h"
 
 namespace headloom {
 namespace {
-
-/// Targets from a function that appends the keys of query t of sequence b.
-template <class Keys>
-Targets collect(const char* pattern, const Sequences& s, Keys&& keys_of) {
-  Targets targets{.pattern = pattern, .begin = {0}, .keys = {}};
-  for (std::int64_t b = 0; b < s.batch; ++b) {
-    for (std::int64_t t = 0; t < s.seq; ++t) {
-      keys_of(b, t, targets.keys);
-      targets.begin.push_back(static_cast<std::int32_t>(targets.keys.size()));
-    }
-  }
-  return targets;
-}
 
 constexpr std::string_view kOpeners = "([{", kClosers = ")]}";
 
@@ -57,23 +46,59 @@ class OpenBrackets {
 
 }  // namespace
 
+std::vector<std::int32_t> next_tokens(const Sequences& s) {
+  std::vector<std::int32_t> next(s.ids.size(), kIgnoredTarget);
+  for (std::int64_t row = 0; row + 1 < s.rows(); ++row) {
+    const auto r = static_cast<std::size_t>(row);
+    if ((row + 1) % s.seq != 0) next[r] = s.ids[r + 1];
+  }
+  return next;
+}
+
 double Targets::chance(std::int64_t row, std::int64_t t) const {
   const auto r = static_cast<std::size_t>(row);
   return static_cast<double>(begin[r + 1] - begin[r]) / static_cast<double>(t + 1);
 }
 
+Targets shuffled_targets(const Targets& targets, const Sequences& s, std::uint64_t seed) {
+  Rng rng(mix_seed(seed, 0x73687566));
+  return collect_targets(
+      targets.pattern.c_str(), s, [&](std::int64_t b, std::int64_t t, auto& keys) {
+        const std::int64_t row =
+            targets.of_position ? b * s.seq + t : (b + 1) % s.batch * s.seq + t;
+        const auto from = targets.keys.begin() + targets.begin[static_cast<std::size_t>(row)];
+        const auto to = targets.keys.begin() + targets.begin[static_cast<std::size_t>(row) + 1];
+        if (!targets.of_position) {
+          keys.insert(keys.end(), from, to);
+        } else if (from != to) {
+          keys.push_back(static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(t + 1))));
+        }
+      });
+}
+
 std::vector<Targets> plain_targets(const Sequences& s) {
   std::vector<Targets> all;
-  all.push_back(collect("previous", s, [](std::int64_t, std::int64_t t, auto& keys) {
+  all.push_back(collect_targets("previous", s, [](std::int64_t, std::int64_t t, auto& keys) {
     if (t > 0) keys.push_back(static_cast<std::int32_t>(t - 1));
   }));
-  all.push_back(collect("current", s, [](std::int64_t, std::int64_t t, auto& keys) {
+  all.back().of_position = true;
+  all.push_back(collect_targets("current", s, [](std::int64_t, std::int64_t t, auto& keys) {
     keys.push_back(static_cast<std::int32_t>(t));
   }));
-  all.push_back(collect("duplicate", s, [&](std::int64_t b, std::int64_t t, auto& keys) {
+  all.back().of_position = true;
+  all.push_back(collect_targets("duplicate", s, [&](std::int64_t b, std::int64_t t, auto& keys) {
     for (std::int64_t j = 0; j < t; ++j) {
       if (s.at(b, j) == s.at(b, t)) keys.push_back(static_cast<std::int32_t>(j));
     }
+  }));
+  std::unordered_map<std::int32_t, std::int64_t> count;
+  for (const std::int32_t id : s.ids) count[id] += 1;
+  std::int32_t rarest = 0;
+  all.push_back(collect_targets("rare", s, [&](std::int64_t b, std::int64_t t, auto& keys) {
+    if (t == 0 || count[s.at(b, t)] <= count[s.at(b, rarest)]) {
+      rarest = static_cast<std::int32_t>(t);
+    }
+    keys.push_back(rarest);
   }));
   return all;
 }
@@ -95,12 +120,18 @@ std::vector<Targets> bracket_targets(const Sequences& s, const Tokenizer& tokeni
       if (position >= 0) keys.push_back(position);
     };
   };
-  return {collect("closer", s, one_key(partner)), collect("open bracket", s, one_key(innermost))};
+  Targets open = collect_targets("open bracket", s, one_key(innermost));
+  open.judged.resize(s.ids.size());
+  for (std::size_t row = 0; row + 1 < s.ids.size(); ++row) {
+    const bool last = (row + 1) % static_cast<std::size_t>(s.seq) == 0;
+    open.judged[row] = !last && partner[row + 1] >= 0;
+  }
+  return {collect_targets("closer", s, one_key(partner)), open};
 }
 
 Sequences repeated_random(std::int64_t batch, std::int64_t seq, std::int64_t vocab,
                           std::uint64_t seed) {
-  Sequences s{.batch = batch, .seq = seq, .ids = {}};
+  Sequences s{.batch = batch, .seq = seq, .ids = {}, .offsets = {}};
   Rng rng(seed);
   const std::int64_t half = (seq + 1) / 2;
   for (std::int64_t b = 0; b < batch; ++b) {
@@ -115,7 +146,7 @@ Sequences repeated_random(std::int64_t batch, std::int64_t seq, std::int64_t voc
 
 Targets induction_targets(const Sequences& s) {
   const std::int64_t half = (s.seq + 1) / 2;
-  return collect("induction", s, [&](std::int64_t b, std::int64_t t, auto& keys) {
+  return collect_targets("induction", s, [&](std::int64_t b, std::int64_t t, auto& keys) {
     if (t < half) return;
     for (std::int64_t j = 1; j < t; ++j) {
       if (s.at(b, j - 1) == s.at(b, t)) keys.push_back(static_cast<std::int32_t>(j));

@@ -65,6 +65,12 @@ struct ModelConfig {
   std::int64_t heads_in(std::int64_t layer) const {
     return n_heads.size() == 1 ? n_heads[0] : n_heads[static_cast<std::size_t>(layer)];
   }
+  /// Heads in all layers before this one; first_head(n_layers) is the number of all heads.
+  std::int64_t first_head(std::int64_t layer) const {
+    std::int64_t sum = 0;
+    for (std::int64_t l = 0; l < layer; ++l) sum += heads_in(l);
+    return sum;
+  }
   HeadLayout head_layout(std::int64_t layer) const;
   /// F. A gated MLP has three matrices instead of two, so two thirds of the width by default, to
   /// the next multiple of 64.

@@ -88,7 +88,8 @@ void Gpt<T>::block_forward(std::int64_t layer, std::int64_t batch, std::int64_t 
                            .heads = acts.heads,
                            .lse = acts.lse,
                            .y = branch,
-                           .cache = cache});
+                           .cache = cache,
+                           .tap = taps_ != nullptr ? taps_ + layer : nullptr});
 
   NormForward<T> norm2 = norm_args(weights.norm2);
   norm2.x = acts.x;

@@ -36,6 +36,10 @@ class Gpt {
   std::int64_t max_batch() const { return max_batch_; }
   std::int64_t max_seq() const { return max_seq_; }
 
+  /// Takes hold of every layer's heads from here on: `taps` has an entry for each layer and must
+  /// outlive its use; null lets go.
+  void set_taps(const HeadTap<T>* taps) { taps_ = taps; }
+
   /// Sum over counted targets of the loss, in nats.
   Sum<T> loss(const TokenBatch& batch);
 
@@ -76,6 +80,7 @@ class Gpt {
   std::int64_t max_batch_;
   std::int64_t max_seq_;
   Use use_;
+  const HeadTap<T>* taps_ = nullptr;
   Workspace<T> work_;
   Arena arena_;
 };

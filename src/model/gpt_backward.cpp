@@ -61,7 +61,8 @@ void Gpt<T>::block_backward(std::int64_t layer, std::int64_t batch, std::int64_t
                             .dheads = {work_.dheads.data, rows, heads.query_width()},
                             .dqkv = {work_.dqkv.data, rows, heads.fused_width()},
                             .dx = dnorm,
-                            .dweights = gradients.attention});
+                            .dweights = gradients.attention,
+                            .tap = taps_ != nullptr ? taps_ + layer : nullptr});
   norm_backward(weights.norm1, gradients.norm1, acts.x, acts.mean1, acts.rstd1, false);
 }
 

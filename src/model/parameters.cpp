@@ -128,6 +128,7 @@ ModelWeights<T> ParameterLayout::views(T* base) const {
 }
 
 template ModelWeights<float> ParameterLayout::views(float*) const;
+template ModelWeights<const float> ParameterLayout::views(const float*) const;
 template ModelWeights<double> ParameterLayout::views(double*) const;
 template ModelWeights<std::complex<double>> ParameterLayout::views(std::complex<double>*) const;
 

@@ -11,7 +11,8 @@ namespace headloom {
 /// sequence (Tq = Tk), a continued prompt and one decoded token (Tq = 1) are the same op. With
 /// fewer key heads than query heads, query head h uses key head h / (NH / KVH). Writes: out (=);
 /// lse (=), natural-log sum of exponentials of each row's scores, saved for backward; lse may be
-/// null when no backward follows. Determinism: bitwise repeatable; a row depends on no later
+/// null when no backward follows. Gates multiply what a head puts out, not where it looks:
+/// out = gate[h] * P v. Determinism: bitwise repeatable; a row depends on no later
 /// position and on no other sequence (a v that is not finite may reach the few rows before it that
 /// share a vector with it). Source: Vaswani et al. 2017, eq. 1; tiling and lse as in Dao
 /// et al. 2022.
@@ -22,12 +23,15 @@ struct AttendForward {
   Heads<const T> v;
   Heads<T> out;
   T* lse = nullptr;
+  const T* gate = nullptr;  ///< [NH]; null: 1
 };
 
 /// Gradients of AttendForward with Tq = Tk = T.
 ///
-/// Shapes: as forward; dout like out; dq like q; dk, dv like k.
-/// Writes: dq, dk, dv (=). Reads out and lse as forward saved them.
+/// Shapes: as forward; dout like out; dq like q; dk, dv like k; dgate [B,NH].
+/// Writes: dq, dk, dv (=); dgate (=) unless null, the gradient by each gate, sequence by sequence:
+/// sum over rows of dout . P v, whatever the gate is. Reads out, gated, and lse as forward saved
+/// them.
 /// Determinism: bitwise repeatable, no atomics.
 /// Source: Dao et al. 2022, algorithm 4: dS = P * (dP - rowsum(dout * out)).
 template <class T>
@@ -41,6 +45,8 @@ struct AttendBackward {
   Heads<T> dq;
   Heads<T> dk;
   Heads<T> dv;
+  const T* gate = nullptr;
+  T* dgate = nullptr;
 };
 
 namespace attend_detail {

@@ -158,18 +158,21 @@ std::int64_t load_block(const AttendBackward<float>& a, std::int64_t batch, std:
   const float scale = kLog2E / std::sqrt(static_cast<float>(b.dim));
   pack_rows(a.q.at(batch, block, head), a.q.seq_stride, queries, b.dim, b.q, b.padded);
   pack_rows(a.dout.at(batch, block, head), a.dout.seq_stride, queries, b.dim, b.dout, b.padded);
+  for (std::int64_t i = 0; i < kBlock; ++i) {
+    b.row_sum[i] =
+        i < queries ? dot(a.out.at(batch, block + i, head), b.dout + i * b.padded, b.dim) : 0.0F;
+  }
+  // From here on the gradient is that of P v, before its gate.
+  if (a.gate != nullptr) {
+    for (std::int64_t i = 0; i < queries * b.padded; ++i) b.dout[i] *= a.gate[head];
+  }
   const std::int64_t empty = kBlock - queries;
   std::fill_n(b.q + queries * b.padded, empty * b.padded, 0.0F);
   std::fill_n(b.dout + queries * b.padded, empty * b.padded, 0.0F);
   transpose(b.q, b.padded, kBlock, b.dim, scale, b.q_t, kBlock);
   transpose(b.dout, b.padded, kBlock, b.dim, 1.0F, b.dout_t, kBlock);
   const float* lse = a.lse + (batch * a.q.heads + head) * a.q.seq + block;
-  for (std::int64_t i = 0; i < kBlock; ++i) {
-    b.lse[i] = i < queries ? lse[i] * kLog2E : 0.0F;
-    b.row_sum[i] = 0.0F;
-    if (i >= queries) continue;
-    b.row_sum[i] = dot(a.out.at(batch, block + i, head), b.dout + i * b.padded, b.dim);
-  }
+  for (std::int64_t i = 0; i < kBlock; ++i) b.lse[i] = i < queries ? lse[i] * kLog2E : 0.0F;
   return queries;
 }
 
@@ -305,6 +308,7 @@ HWY_EXPORT(attend_backward_task);
 HWY_EXPORT(add_parts);
 
 void attend_backward_cpu(const AttendBackward<float>& a) {
+  if (a.dgate != nullptr) gate_gradient_cpu(a);
   const std::int64_t tasks = a.k.batch * a.k.heads, group = a.q.heads / a.k.heads;
   const std::int64_t parts = attend_parts(tasks, group * a.q.seq);
   float* shared = nullptr;

@@ -32,7 +32,8 @@ struct ForwardTask {
   float *out, *lse;
   std::int64_t q_stride, k_stride, v_stride, out_stride;
   std::int64_t queries, keys, dim;
-  float scale;               ///< 1 / sqrt(HS)
+  float scale;  ///< 1 / sqrt(HS)
+  float gate;
   std::int64_t part, parts;  ///< this task does every parts-th block of queries
 };
 
@@ -99,7 +100,7 @@ void finish_block(const ForwardTask& t, std::int64_t block, std::int64_t queries
   const F d;
   HWY_ALIGN float lse[kBlock];
   for (int v = 0; v < kVecs; ++v) {
-    const V inverse = hn::Div(hn::Set(d, 1.0F), sum[v]);
+    const V inverse = hn::Div(hn::Set(d, t.gate), sum[v]);
     for (std::int64_t c = 0; c < t.dim; ++c) {
       float* row = out_t + c * kBlock + v * kLanes;
       hn::StoreU(hn::Mul(hn::LoadU(d, row), inverse), d, row);
@@ -214,16 +215,16 @@ void forward_rows(const ForwardTask& t) {
       sums = hn::Add(sums, e);
       store_n(e, p + j, keys - j);
     }
-    const float sum = sum_lanes(sums);
+    const float sum = sum_lanes(sums), factor = t.gate / sum;
     float* out = t.out + i * t.out_stride;
     std::int64_t c = 0;
     for (; c + 4 * kLanes <= t.dim; c += 4 * kLanes) {
-      weigh_values<4>(t, p, keys, 1.0F / sum, c, out);
+      weigh_values<4>(t, p, keys, factor, c, out);
     }
     for (; c + 2 * kLanes <= t.dim; c += 2 * kLanes) {
-      weigh_values<2>(t, p, keys, 1.0F / sum, c, out);
+      weigh_values<2>(t, p, keys, factor, c, out);
     }
-    for (; c < t.dim; c += kLanes) weigh_values<1>(t, p, keys, 1.0F / sum, c, out);
+    for (; c < t.dim; c += kLanes) weigh_values<1>(t, p, keys, factor, c, out);
     if (t.lse != nullptr) t.lse[i] = (largest + std::log2(sum)) * kLn2;
   }
 }
@@ -244,6 +245,7 @@ void attend_forward_task(const AttendForward<float>& a, std::int64_t task, std::
                       .keys = a.k.seq,
                       .dim = a.q.head_dim,
                       .scale = 1.0F / std::sqrt(static_cast<float>(a.q.head_dim)),
+                      .gate = a.gate != nullptr ? a.gate[h] : 1.0F,
                       .part = task % parts,
                       .parts = parts};
   if (t.queries > kFewQueries) {

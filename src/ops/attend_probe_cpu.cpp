@@ -13,17 +13,36 @@ HWY_BEFORE_NAMESPACE();
 namespace headloom {
 namespace HWY_NAMESPACE {
 
-/// Probabilities of keys 0 ... last for the query at q. Units: factor and lse2 in base 2.
-void probability_row(const AttendProbe<float>& p, const float* q, std::int64_t b, std::int64_t kv,
-                     std::int64_t last, float factor, float lse2, float* a) {
+using ProbeRow = probe_detail::Row<float>;
+
+/// Row `last` of one head: probabilities into `a`, and their sums. The logarithm of a probability
+/// is its score less lse, so none is taken. Units: factor and lse2 in base 2.
+ProbeRow probe_row(const AttendProbe<float>& p, const float* q, std::int64_t b, std::int64_t kv,
+                   std::int64_t last, float factor, float lse2, float* a) {
   const F d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const std::int64_t keys = last + 1;
   for (std::int64_t j = 0; j < keys; ++j) a[j] = dot(q, p.k.at(b, j, kv), p.q.head_dim);
+  const V least = hn::Set(d, -127.0F);  // 0 times -inf would be no number
+  V entropy = hn::Zero(d), left = hn::Zero(d), distance = hn::Zero(d), largest = hn::Zero(d);
   for (std::int64_t j = 0; j < keys; j += lanes) {
-    const V score = hn::Mul(load_n(a + j, keys - j), hn::Set(d, factor));
-    store_n(exp2_approx(hn::Sub(score, hn::Set(d, lse2))), a + j, keys - j);
+    const V log2 = hn::MulSub(load_n(a + j, keys - j), hn::Set(d, factor), hn::Set(d, lse2));
+    const V probability = exp2_approx(log2);
+    store_n(probability, a + j, keys - j);
+    auto counted = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, keys - j)));
+    if (j == 0) counted = hn::AndNot(hn::FirstN(d, 1), counted);
+    const V x = hn::IfThenElseZero(counted, probability);
+    const V away = hn::Sub(hn::Set(d, static_cast<float>(last - j)), hn::Iota(d, 0));
+    entropy = hn::NegMulAdd(x, hn::Max(log2, least), entropy);
+    left = hn::Add(left, x);
+    distance = hn::MulAdd(x, away, distance);
+    largest = hn::Max(largest, x);
   }
+  return {.a = a,
+          .entropy = sum_lanes(entropy) * kLn2,
+          .left = sum_lanes(left),
+          .distance = sum_lanes(distance),
+          .largest = hn::GetLane(hn::MaxOfLanes(d, largest))};
 }
 
 void probe_task(const AttendProbe<float>& p, std::int64_t task) {
@@ -31,9 +50,8 @@ void probe_task(const AttendProbe<float>& p, std::int64_t task) {
   const std::int64_t kv = h / (p.q.heads / p.k.heads);
   const float factor = kLog2E / std::sqrt(static_cast<float>(p.q.head_dim));
   float* row = thread_scratch(p.q.seq);
-  probe_detail::probe_head(p, b, h, [&](std::int64_t i, std::vector<double>& a) HWY_ATTR {
-    probability_row(p, p.q.at(b, i, h), b, kv, i, factor, p.lse[task * p.q.seq + i] * kLog2E, row);
-    std::copy_n(row, i + 1, a.begin());
+  probe_detail::probe_head(p, b, h, [&](std::int64_t i) HWY_ATTR {
+    return probe_row(p, p.q.at(b, i, h), b, kv, i, factor, p.lse[task * p.q.seq + i] * kLog2E, row);
   });
 }
 

@@ -18,6 +18,8 @@ void rope_cpu(const Rope<float>& args);
 /// `tasks` of them: every thread should have two, and every task a block of 64.
 std::int64_t attend_parts(std::int64_t tasks, std::int64_t positions);
 void attend_forward_cpu(const AttendForward<float>& args);
+/// The part of attend_backward that writes dgate.
+void gate_gradient_cpu(const AttendBackward<float>& args);
 void attend_backward_cpu(const AttendBackward<float>& args);
 void attend_probe_cpu(const AttendProbe<float>& args);
 void norm_forward_cpu(const NormForward<float>& args);

@@ -29,6 +29,7 @@ void check_train(const TrainConfig& c, std::vector<std::string>& found) {
   require(c.eval_windows >= 1, "eval_windows", c.eval_windows, "at least 1");
   require(c.sample_every >= 0, "sample_every", c.sample_every, "at least 0");
   require(c.sample_tokens >= 1, "sample_tokens", c.sample_tokens, "at least 1");
+  require(c.probe_every >= 0, "probe_every", c.probe_every, "at least 0");
   require(c.checkpoint_every >= 0, "checkpoint_every", c.checkpoint_every, "at least 0");
   require(c.keep_checkpoints >= 1, "keep_checkpoints", c.keep_checkpoints, "at least 1");
 }

@@ -33,6 +33,7 @@ struct TrainConfig {
   std::string sample_prompt;
   std::int64_t checkpoint_every = 500;
   std::int64_t keep_checkpoints = 3;
+  std::int64_t probe_every = 50;
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& field) {
@@ -58,6 +59,7 @@ struct TrainConfig {
     field("checkpoint_every", "steps between checkpoints; 0: only at the end",
           self.checkpoint_every);
     field("keep_checkpoints", "newest checkpoints kept", self.keep_checkpoints);
+    field("probe_every", "steps between looks at every head; 0: never", self.probe_every);
   }
 };
 

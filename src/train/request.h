@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -8,6 +9,26 @@
 #include "train/config.h"
 
 namespace headloom {
+
+class Progress;
+class TokenCache;
+class Tokenizer;
+class Trainer;
+
+/// A run as it looks to what watches it, valid as long as the run goes on.
+struct WatchedRun {
+  Trainer& trainer;
+  const TokenCache& tokens;
+  const Tokenizer& tokenizer;
+  Progress& progress;                ///< for lines on the terminal
+  const std::filesystem::path& run;  ///< its folder
+};
+
+/// What watches a run from inside its loop. It must leave weights, gradients and data as they are.
+struct Watcher {
+  std::function<void()> before_step;
+  std::function<void()> after_step;
+};
 
 /// What a training says on its way.
 enum class Verbosity { kNormal, kQuiet };
@@ -20,6 +41,7 @@ struct TrainRequest {
   std::string command;        ///< written into config.toml, so that the run can be repeated
   Verbosity verbosity = Verbosity::kNormal;
   bool json = false;  ///< the lines of metrics.jsonl also go to standard output
+  std::function<Watcher(const WatchedRun&)> watch;  ///< makes what watches; may be empty
 };
 
 /// A training as a person asks for it; what is left empty is chosen.

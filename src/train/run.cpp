@@ -117,6 +117,9 @@ class Session {
     }
     metrics_.emplace(run_ / "metrics.jsonl", trainer_.steps_done(), request.json);
     events_.emplace(run_ / "events", trainer_.steps_done());
+    if (request.watch) {
+      watcher_ = request.watch({trainer_, tokens_, prepared_.tokenizer, progress_, run_});
+    }
   }
 
   int loop();
@@ -142,6 +145,7 @@ class Session {
   Trainer trainer_;
   std::optional<MetricsFile> metrics_;
   std::optional<EventFile> events_;
+  Watcher watcher_;
   std::unique_ptr<Decoder> decoder_;
   double validation_loss_ = NAN;
   double seconds_per_step_ = 0;  ///< smoothed
@@ -283,7 +287,9 @@ int Session::loop() {
   const InterruptGuard guard;
   const auto start = std::chrono::steady_clock::now();
   while (trainer_.steps_done() < train().steps) {
+    if (watcher_.before_step) watcher_.before_step();
     report(step());
+    if (watcher_.after_step) watcher_.after_step();
     if (due(train().eval_every)) validate();
     if (due(train().checkpoint_every)) save();
     if (train().sample_every > 0 && due(train().sample_every)) sample();

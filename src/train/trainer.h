@@ -41,6 +41,9 @@ class Trainer {
   /// Loss on the first eval_windows held-out windows (evenly chosen). Changes nothing.
   Evaluation evaluate();
 
+  /// See Gpt::set_taps: what takes hold of the heads sees them in every step until it lets go.
+  void set_taps(const HeadTap<float>* taps) { model_.set_taps(taps); }
+
   std::int64_t steps_done() const { return steps_done_; }
   const RunConfig& config() const { return config_; }
   const ParameterLayout& layout() const { return model_.layout(); }

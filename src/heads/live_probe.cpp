@@ -1,0 +1,198 @@
+#include "heads/live_probe.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/progress.h"
+#include "base/rng.h"
+#include "heads/examination.h"
+#include "heads/names.h"
+#include "heads/redundancy.h"
+#include "train/metrics.h"
+
+namespace headloom {
+namespace {
+
+/// Sequences looked at, and tokens of each: enough to see a pattern, few beside a step's.
+constexpr std::int64_t kSequences = 8;
+constexpr std::int64_t kMostTokens = 256;
+
+double mean_layer_correlation(const std::vector<LiveHead>& heads) {
+  double sum = 0, layers = 0;
+  for (std::size_t begin = 0; begin < heads.size();) {
+    std::vector<double> share, redundancy;
+    const std::int64_t layer = heads[begin].scores.id.layer;
+    for (; begin < heads.size() && heads[begin].scores.id.layer == layer; ++begin) {
+      share.push_back(heads[begin].gradient_share);
+      redundancy.push_back(heads[begin].redundancy);
+    }
+    if (share.size() < 3) continue;  // two heads are alike to each other in equal measure
+    sum += rank_correlation(share, redundancy);
+    layers += 1;
+  }
+  return layers > 0 ? sum / layers : 0.0;
+}
+
+/// The held-out windows that are looked at; of the training text when nothing is held out.
+Question live_question(const WatchedRun& run) {
+  const RunConfig& config = run.trainer.config();
+  const std::int64_t context = config.model.context, seq = std::min(context, kMostTokens);
+  const CorpusSplit split =
+      split_corpus(run.tokens.size(), context, config.train.validation_fraction);
+  std::vector<std::int64_t> starts = window_starts(split.validation, context, 0);
+  if (starts.empty()) starts = window_starts(split.train, context, 0);
+  Question question;
+  Sequences& s = question.sequences;
+  s.seq = seq;
+  s.batch = std::min<std::int64_t>(kSequences, static_cast<std::int64_t>(starts.size()));
+  for (std::int64_t b = 0; b < s.batch; ++b) {
+    const std::size_t at = static_cast<std::size_t>(b) * starts.size();
+    const std::int64_t begin = starts[at / static_cast<std::size_t>(s.batch)];
+    for (std::int64_t t = 0; t < seq; ++t) s.ids.push_back(run.tokens[begin + t]);
+  }
+  question.targets = plain_targets(s);
+  const auto add = [&](std::vector<Targets> more) {
+    for (Targets& t : more) {
+      if (!t.keys.empty()) question.targets.push_back(std::move(t));
+    }
+  };
+  add(bracket_targets(s, run.tokenizer));
+  add(name_targets(s, find_names(s, run.tokenizer)));
+  return question;
+}
+
+/// Says once of each head and pattern that the head has begun to follow it.
+class Announcer {
+ public:
+  std::string news(const std::vector<LiveHead>& heads) {
+    std::string line;
+    for (const LiveHead& head : heads) {
+      for (const PatternScore& p : head.scores.patterns) {
+        if (p.lift < kLeastLift || p.lift < 2 * p.null_lift) continue;
+        if (!known_.insert(head.scores.id.name() + p.pattern).second) continue;
+        line += fmt::format("{}{} at {} ({:.2f})", line.empty() ? "" : ", ", head.scores.id.name(),
+                            p.pattern, p.lift);
+      }
+    }
+    return line;
+  }
+
+ private:
+  std::set<std::string> known_;
+};
+
+}  // namespace
+
+struct LiveProbe::State {
+  State(Trainer& t, Question q) : trainer(t), question(std::move(q)), taps(t.config().model) {
+    const ModelConfig& config = trainer.config().model;
+    const ParameterArray<float> fresh(trainer.layout());
+    initialise(trainer.layout(), config,
+               mix_seed(static_cast<std::uint64_t>(trainer.config().train.seed), 0x6E756C6C),
+               fresh.data());
+    null.resize(question.targets.size());
+    for (const HeadScores& head : plain_scores(config, fresh.data(), question)) {
+      for (std::size_t p = 0; p < null.size(); ++p) {
+        null[p] = std::max(null[p], head.patterns[p].lift);
+      }
+    }
+  }
+
+  Trainer& trainer;
+  Question question;
+  GradientTaps taps;
+  std::vector<double> null;  ///< largest lift of any untrained head on each pattern
+};
+
+LiveProbe::LiveProbe(Trainer& trainer, Question question)
+    : state_(std::make_unique<State>(trainer, std::move(question))) {}
+
+LiveProbe::~LiveProbe() {
+  state_->trainer.set_taps(nullptr);
+}
+
+void LiveProbe::attach() {
+  state_->taps.clear();
+  state_->trainer.set_taps(state_->taps.taps());
+}
+
+std::vector<LiveHead> LiveProbe::look() {
+  Trainer& trainer = state_->trainer;
+  trainer.set_taps(nullptr);
+  const ModelConfig& config = trainer.config().model;
+  std::vector<HeadScores> scores = plain_scores(config, trainer.parameters(), state_->question);
+  const std::vector<double> gradient =
+      layer_shares(config, trainer.layout().views(trainer.gradients()));
+  const std::vector<double> update = update_shares(trainer);
+  const std::vector<double> alike =
+      redundancy(config, output_similarity(config, trainer.parameters(), state_->question.sequences,
+                                           /*across_layers=*/false));
+  std::vector<LiveHead> heads;
+  for (std::size_t h = 0; h < scores.size(); ++h) {
+    for (std::size_t p = 0; p < state_->null.size(); ++p) {
+      scores[h].patterns[p].null_lift = state_->null[p];
+    }
+    heads.push_back({.scores = std::move(scores[h]),
+                     .gradient_share = gradient[h],
+                     .update_share = update[h],
+                     // The step's loss is a mean over its sequences, so this sum is a mean too.
+                     .importance = state_->taps.absolute()[h],
+                     .output_gradient_norm = std::sqrt(state_->taps.squares()[h]),
+                     .redundancy = alike[h]});
+  }
+  return heads;
+}
+
+Json live_json(std::int64_t step, const std::vector<LiveHead>& heads) {
+  Json list = Json::array();
+  for (const LiveHead& head : heads) {
+    Json one = {{"head", head.scores.id.name()},
+                {"gradient_share", head.gradient_share},
+                {"update_share", head.update_share},
+                {"importance", head.importance},
+                {"output_gradient_norm", head.output_gradient_norm},
+                {"redundancy", head.redundancy}};
+    for (std::int64_t k = 0; k < kHeadShapes; ++k) {
+      one[std::string(enum_name(static_cast<HeadShape>(k)))] = head.scores.shape[k];
+    }
+    for (const PatternScore& p : head.scores.patterns) one["lift"][p.pattern] = p.lift;
+    list.push_back(std::move(one));
+  }
+  return {{"step", step},
+          {"share_vs_redundancy", mean_layer_correlation(heads)},
+          {"heads", std::move(list)}};
+}
+
+Watcher watch_heads(const WatchedRun& run) {
+  const std::int64_t every = run.trainer.config().train.probe_every;
+  if (every == 0) return {};
+  struct Watch {
+    LiveProbe probe;
+    MetricsFile file;
+    Announcer announcer;
+  };
+  Trainer& trainer = run.trainer;
+  Progress& progress = run.progress;
+  const std::shared_ptr<Watch> watch(new Watch{
+      {trainer, live_question(run)}, {run.run / "heads.jsonl", trainer.steps_done()}, {}});
+  const auto due = [&trainer, every](std::int64_t step) {
+    return step % every == 0 || step == trainer.config().train.steps;
+  };
+  return {.before_step =
+              [watch, due, &trainer] {
+                if (due(trainer.steps_done() + 1)) watch->probe.attach();
+              },
+          .after_step =
+              [watch, due, &trainer, &progress] {
+                if (!due(trainer.steps_done())) return;
+                const std::vector<LiveHead> heads = watch->probe.look();
+                watch->file.write(live_json(trainer.steps_done(), heads));
+                const std::string news = watch->announcer.news(heads);
+                if (news.empty()) return;
+                progress.note(
+                    fmt::format("step {}: heads that now look: {}", trainer.steps_done(), news));
+              }};
+}
+
+}  // namespace headloom
