@@ -90,6 +90,14 @@ void from_json(const std::string& key, const Json& value, E& field) {
 
 }  // namespace fields_detail
 
+/// The enumerator of this name. Errors: kUsage, naming `what`, the text and the nearest name.
+template <class E>
+E enum_from_text(const std::string& what, const std::string& text) {
+  E value{};
+  fields_detail::from_json(what, text, value);
+  return value;
+}
+
 /// All keys of a config, in their order.
 template <class Config>
 std::vector<std::string> field_keys(const Config& config) {
