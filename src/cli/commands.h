@@ -21,6 +21,7 @@ void add_plan_command(CLI::App& app);
 void add_selftest_command(CLI::App& app);
 void add_trace_command(CLI::App& app);
 void add_heads_command(CLI::App& app);
+void add_report_command(CLI::App& app);
 void add_ablate_command(CLI::App& app);
 void add_prune_command(CLI::App& app, const std::string& command_line, int* exit_code);
 

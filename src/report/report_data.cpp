@@ -1,0 +1,279 @@
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/rng.h"
+#include "base/threads.h"
+#include "heads/circuits.h"
+#include "heads/findings_json.h"
+#include "heads/patterns.h"
+#include "heads/prune.h"
+#include "report/report.h"
+#include "report/token_text.h"
+#include "train/checkpoint.h"
+#include "train/config.h"
+
+namespace headloom {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Bytes of patterns that a page may hold before they become text, and the most sequences shown.
+constexpr std::int64_t kPatternBytes = 4 << 20;
+constexpr std::int64_t kMostShown = 4;
+/// Sequences for what costs a pass per pair of heads, or per checkpoint.
+constexpr std::int64_t kFewSequences = 16;
+
+std::string base64(const std::vector<std::uint8_t>& bytes) {
+  constexpr char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      group = group << 8 | (i + k < bytes.size() ? bytes[i + k] : 0U);
+    }
+    for (int k = 0; k < 4; ++k) {
+      const bool there = i + static_cast<std::size_t>(k) <= bytes.size();
+      text += there ? kLetters[group >> (18 - 6 * k) & 63U] : '=';
+    }
+  }
+  return text;
+}
+
+/// The sequences in which most patterns occur, so that every head has something to show.
+std::vector<std::int64_t> sequences_to_show(const Question& question, std::size_t heads) {
+  const Sequences& s = question.sequences;
+  const std::int64_t each = static_cast<std::int64_t>(heads) * s.seq * (s.seq + 1) / 2;
+  const std::int64_t count =
+      std::clamp<std::int64_t>(kPatternBytes / each, 1, std::min(kMostShown, s.batch));
+  std::vector<std::pair<std::int64_t, std::int64_t>> found;  // patterns that do not occur, place
+  for (std::int64_t b = 0; b < s.batch; ++b) {
+    std::int64_t missing = 0;
+    for (const Targets& t : question.targets) {
+      std::int64_t rows = 0;
+      for (std::int64_t row = b * s.seq; row < (b + 1) * s.seq; ++row) rows += t.eligible(row);
+      missing += rows == 0 ? 1 : 0;
+    }
+    found.emplace_back(missing, b);
+  }
+  std::stable_sort(found.begin(), found.end());
+  std::vector<std::int64_t> shown;
+  for (std::int64_t i = 0; i < count; ++i) shown.push_back(found[static_cast<std::size_t>(i)].second);
+  return shown;
+}
+
+Json targets_json(const Question& question, std::int64_t b) {
+  Json all = Json::object();
+  for (const Targets& t : question.targets) {
+    Json rows = Json::object();
+    for (std::int64_t i = 0; i < question.sequences.seq; ++i) {
+      const auto row = static_cast<std::size_t>(b * question.sequences.seq + i);
+      if (!t.eligible(static_cast<std::int64_t>(row))) continue;
+      rows[std::to_string(i)] = std::vector<std::int32_t>(t.keys.begin() + t.begin[row],
+                                                          t.keys.begin() + t.begin[row + 1]);
+    }
+    all[t.pattern] = std::move(rows);
+  }
+  return all;
+}
+
+/// Tokens, targets and every head's pattern, 8 bits a cell, lower triangle row by row.
+Json shown_json(const LoadedModel& model, const Question& question) {
+  const Sequences& s = question.sequences;
+  const std::vector<HeadId> heads = all_heads(model.config);
+  PatternReader reader(model.config, model.parameters.data(), s.seq);
+  std::vector<float> row(static_cast<std::size_t>(s.seq));
+  Json list = Json::array();
+  for (const std::int64_t b : sequences_to_show(question, heads.size())) {
+    const std::int32_t* ids = s.ids.data() + b * s.seq;
+    reader.read(ids);
+    Json tokens = Json::array(), patterns = Json::object();
+    for (const TokenText& token : token_texts(ids, s.seq, model.tokenizer)) {
+      tokens.push_back(token.joined.empty() ? Json(token.text) : Json({token.text, token.joined}));
+    }
+    for (const HeadId& head : heads) {
+      std::vector<std::uint8_t> cells;
+      for (std::int64_t i = 0; i < s.seq; ++i) {
+        reader.row(head, i, row.data());
+        for (std::int64_t j = 0; j <= i; ++j) {
+          const float p = std::clamp(row[static_cast<std::size_t>(j)], 0.0F, 1.0F);
+          cells.push_back(static_cast<std::uint8_t>(std::lround(255 * p)));
+        }
+      }
+      patterns[head.name()] = base64(cells);
+    }
+    list.push_back({{"number", b},
+                    {"tokens", std::move(tokens)},
+                    {"targets", targets_json(question, b)},
+                    {"patterns", std::move(patterns)}});
+  }
+  return list;
+}
+
+/// The lines of a JSON-lines file that are whole; none when there is no file.
+std::vector<Json> read_lines(const fs::path& path) {
+  std::vector<Json> lines;
+  if (!fs::exists(path)) return lines;
+  std::istringstream text(read_file(path));
+  for (std::string line; std::getline(text, line);) {
+    Json json = Json::parse(line, nullptr, false);
+    if (!json.is_discarded()) lines.push_back(std::move(json));
+  }
+  return lines;
+}
+
+Json timeline_json(const fs::path& run) {
+  Json loss = Json::array(), validation = Json::array();
+  for (const Json& line : read_lines(run / "metrics.jsonl")) {
+    if (line.contains("loss")) loss.push_back({line["step"], line["loss"]});
+    if (line.contains("validation_loss")) {
+      validation.push_back({line["step"], line["validation_loss"]});
+    }
+  }
+  return {{"loss", std::move(loss)},
+          {"validation", std::move(validation)},
+          {"heads", read_lines(run / "heads.jsonl")}};
+}
+
+Sequences first_few(const Sequences& s) {
+  Sequences few{.batch = std::min(kFewSequences, s.batch), .seq = s.seq, .ids = {}, .offsets = {}};
+  few.ids.assign(s.ids.begin(), s.ids.begin() + few.batch * few.seq);
+  return few;
+}
+
+Json table_json(const HeadTable& table) {
+  Json rows = Json::array();
+  for (std::size_t a = 0; a < table.heads; ++a) {
+    Json row = Json::array();
+    for (std::size_t b = 0; b < table.heads; ++b) {
+      row.push_back(std::round(1e4 * table.at(a, b)) / 1e4);
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// Loss by the part of heads that stays, for every order; tokens a second where pruning is possible.
+Json pruning_json(const LoadedModel& model, const Sequences& s, std::uint64_t seed) {
+  float* parameters = model.parameters.data();
+  Ablator ablator(model.config, parameters, s);
+  const std::vector<float> zero(s.ids.size());
+  const auto loss_of = [&](const RowResults& r) {
+    return mean_change(zero, r.loss, s, nullptr, Rows::kAll, seed).mean;
+  };
+  Json curves = Json::array();
+  for (const PruneBy by :
+       {PruneBy::kAblation, PruneBy::kImportance, PruneBy::kGradient, PruneBy::kRandom}) {
+    const std::vector<double> worths = head_worths(by, model.config, parameters, s, seed);
+    Json points = Json::array();
+    for (const double keep : {1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25}) {
+      const std::vector<HeadId> kept = heads_to_keep(model.config, worths, keep);
+      Json point = {{"heads", kept.size()},
+                    {"loss", loss_of(ablator.with_gates(gates_of(model.config, kept)))}};
+      if (by == PruneBy::kAblation && model.config.n_kv_heads == 0) {
+        const ModelConfig config = pruned_config(model.config, kept);
+        const ParameterArray<float> pruned{ParameterLayout(config)};
+        copy_kept(model.config, parameters, config, kept, pruned.data());
+        point["tokens_per_second"] = forward_speed(config, pruned.data(), s);
+      }
+      points.push_back(std::move(point));
+    }
+    curves.push_back({{"by", enum_name(by)}, {"points", std::move(points)}});
+  }
+  return curves;
+}
+
+/// Mean over layers of the rank correlation of two numbers of each head.
+double layer_correlation(const ModelConfig& config, const std::vector<double>& x,
+                         const std::vector<double>& y) {
+  double sum = 0, layers = 0;
+  for (std::int64_t l = 0; l < config.n_layers; ++l) {
+    const auto from = static_cast<std::ptrdiff_t>(config.first_head(l)),
+               to = static_cast<std::ptrdiff_t>(config.first_head(l + 1));
+    if (to - from < 3) continue;
+    sum += rank_correlation(std::vector<double>(x.begin() + from, x.begin() + to),
+                            std::vector<double>(y.begin() + from, y.begin() + to));
+    layers += 1;
+  }
+  return layers > 0 ? sum / layers : 0.0;
+}
+
+/// At every checkpoint that is kept: how gradient share goes with ablation loss and redundancy.
+Json claim_json(const fs::path& run, const LoadedModel& newest, const Sequences& s) {
+  Json list = Json::array();
+  if (!fs::exists(run / "config.toml")) return list;
+  for (const fs::path& checkpoint : list_checkpoints(run)) {
+    const ParameterArray<float> parameters(newest.layout);
+    load_parameters(checkpoint, newest.layout, parameters.data());
+    const ModelConfig& config = newest.config;
+    const std::vector<double> share =
+        head_worths(PruneBy::kGradient, config, parameters.data(), s, 1);
+    const std::vector<double> cost =
+        head_worths(PruneBy::kAblation, config, parameters.data(), s, 1);
+    const std::vector<double> alike =
+        redundancy(config, output_similarity(config, parameters.data(), s, false));
+    list.push_back({{"checkpoint", checkpoint.filename().string()},
+                    {"share_vs_ablation", layer_correlation(config, share, cost)},
+                    {"share_vs_redundancy", layer_correlation(config, share, alike)}});
+  }
+  std::reverse(list.begin(), list.end());
+  return list;
+}
+
+Json circuits_json(const LoadedModel& model, std::uint64_t seed) {
+  const ParameterArray<float> fresh(model.layout);
+  initialise(model.layout, model.config, mix_seed(seed, 0x6E756C6C), fresh.data());
+  Json composition = Json::object();
+  for (const Composition kind : {Composition::kQuery, Composition::kKey, Composition::kValue}) {
+    composition[std::string(enum_name(kind))] =
+        composition_scores(kind, model.config, model.parameters.data(), fresh.data());
+  }
+  return {{"copying", copying_scores(model.config, model.parameters.data())},
+          {"composition", std::move(composition)}};
+}
+
+std::string hash_of(const Sequences& s) {
+  return fmt::format("{:016x}", XXH3_64bits(s.ids.data(), s.ids.size() * sizeof(std::int32_t)));
+}
+
+}  // namespace
+
+Json report_data(const fs::path& run, const QuestionRequest& request, std::int64_t step,
+                 const std::function<void(const std::string&)>& progress) {
+  const LoadedModel model = load_model(run, step);
+  progress("examining every head");
+  const Examination e =
+      examine(model, make_questions(run, model, request), request.seed,
+              [&](std::int64_t done, std::int64_t all) {
+                progress(fmt::format("examining heads: {} of {} passes", done, all));
+              });
+  const Question& text = e.questions[0];
+  const Sequences few = first_few(text.sequences);
+  Json data = {{"run", run.filename().string()},
+               {"findings", findings_in_words(e)},
+               {"examination", examination_json(e)}};
+  data["layers"] = model.config.n_layers;
+  data["model"] = fields_to_json(model.config);
+  data["text"] = {{"name", request.text.empty() ? "held-out text of the run" : request.text},
+                  {"hash", hash_of(text.sequences)}};
+  data["methods"] = {{"least_lift", kLeastLift}, {"sink_mass", kSinkMass}};
+  progress("reading patterns");
+  data["shown"] = shown_json(model, text);
+  data["timeline"] = timeline_json(run);
+  progress("comparing heads");
+  data["similarity"] =
+      table_json(output_similarity(model.config, model.parameters.data(), few, true));
+  data["divergence"] = table_json(pattern_divergence(model.config, model.parameters.data(), few));
+  progress("pruning");
+  data["pruning"] = pruning_json(model, few, request.seed);
+  data["claim"] = claim_json(run, model, few);
+  progress("reading circuits");
+  data["circuits"] = circuits_json(model, request.seed);
+  return data;
+}
+
+}  // namespace headloom
