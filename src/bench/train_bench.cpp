@@ -1,32 +1,14 @@
 #include "bench/train_bench.h"
 
-#include <algorithm>
-#include <filesystem>
-
-#include "base/files.h"
-#include "base/rng.h"
-#include "base/temporary.h"
+#include "bench/bench_run.h"
 #include "bench/median.h"
 #include "bench/peak.h"
 #include "train/plan.h"
-#include "train/trainer.h"
 
 namespace headloom {
 TrainBench bench_train(const ModelConfig& config, std::int64_t batch, std::int64_t steps) {
-  const TemporaryFolder folder;
-  std::string text(static_cast<std::size_t>(4 * batch * (config.context + 1)), '\0');
-  Rng rng(1);
-  for (char& c : text) c = static_cast<char>(rng.below(256));
-  write_file_atomic(folder.path() / "text", text);
-  const Tokenizer tokenizer = Tokenizer::bytes();
-  TokenCache::build(folder.path() / "tokens", {{folder.path() / "text"}, ""}, tokenizer, 0);
-  const TokenCache tokens(folder.path() / "tokens", tokenizer.vocab_size());
-
-  RunConfig run;
-  run.model = config;
-  run.train.batch = batch;
-  run.train.validation_fraction = 0;
-  Trainer trainer(run, tokens, split_corpus(tokens.size(), config.context, 0), profiled_ops());
+  BenchRun run(config, batch, profiled_ops());
+  Trainer& trainer = run.trainer();
   for (int warm_up = 0; warm_up < 2; ++warm_up) trainer.step();
   reset_profile();
 

@@ -7,6 +7,7 @@
 #include "base/threads.h"
 #include "bench/decode_bench.h"
 #include "bench/peak.h"
+#include "bench/probe_bench.h"
 #include "bench/train_bench.h"
 #include "cli/bench_tables.h"
 #include "cli/commands.h"
@@ -119,6 +120,32 @@ void print_decode(const BenchArguments& given) {
       100 * bench.share, given.tokens);
 }
 
+void print_probes(const BenchArguments& given) {
+  ModelConfig config = find_model(given.model);
+  if (given.context > 0) config.context = given.context;
+  config.validate();
+  const ProbeBench bench = bench_probes(config, given.batch, given.steps);
+  if (given.json) {
+    fmt::print("{}\n", Json({{"model", given.model},
+                             {"batch", given.batch},
+                             {"context", config.context},
+                             {"threads", thread_count()},
+                             {"every", bench.every},
+                             {"step_seconds", bench.step},
+                             {"watched_step_seconds", bench.watched_step},
+                             {"look_seconds", bench.look},
+                             {"overhead", bench.overhead()}})
+                           .dump());
+    return;
+  }
+  fmt::print(
+      "{}, B {}, T {}: a step {:.1f} ms, a watched one {:.1f} ms, the look after it {:.1f} ms\n",
+      given.model, given.batch, config.context, 1e3 * bench.step, 1e3 * bench.watched_step,
+      1e3 * bench.look);
+  fmt::print("every {} steps: {:.2f}% of training time (medians of {})\n", bench.every,
+             100 * bench.overhead(), given.steps);
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app) {
@@ -145,6 +172,13 @@ void add_bench_command(CLI::App& app) {
   decode->add_option("--tokens", given->tokens, "tokens to write")->check(CLI::PositiveNumber);
   decode->add_flag("--json", given->json, "one JSON object");
   decode->callback([given] { print_decode(*given); });
+  CLI::App* probes = command->add_subcommand("probes", "looking at every head while training");
+  probes->add_option("model", given->model, "a preset, a config file or a model's folder");
+  probes->add_option("--batch", given->batch, "sequences in a step")->check(CLI::PositiveNumber);
+  probes->add_option("--context", given->context, "tokens in a sequence (default: the model's)");
+  probes->add_option("--steps", given->steps, "steps of each kind")->check(CLI::PositiveNumber);
+  probes->add_flag("--json", given->json, "one JSON object");
+  probes->callback([given] { print_probes(*given); });
   add_bench_tables(*command);
 }
 

@@ -22,6 +22,7 @@ void add_selftest_command(CLI::App& app);
 void add_trace_command(CLI::App& app);
 void add_heads_command(CLI::App& app);
 void add_report_command(CLI::App& app);
+void add_sweep_command(CLI::App& app, const std::string& command_line);
 void add_ablate_command(CLI::App& app);
 void add_prune_command(CLI::App& app, const std::string& command_line, int* exit_code);
 

@@ -26,6 +26,7 @@ int run(int argc, char** argv) {
   headloom::add_heads_command(app);
   headloom::add_ablate_command(app);
   headloom::add_report_command(app);
+  headloom::add_sweep_command(app, command_line);
   headloom::add_prune_command(app, command_line, &exit_code);
   headloom::add_bench_command(app);
   headloom::add_selftest_command(app);

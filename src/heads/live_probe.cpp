@@ -34,34 +34,6 @@ double mean_layer_correlation(const std::vector<LiveHead>& heads) {
   return layers > 0 ? sum / layers : 0.0;
 }
 
-/// The held-out windows that are looked at; of the training text when nothing is held out.
-Question live_question(const WatchedRun& run) {
-  const RunConfig& config = run.trainer.config();
-  const std::int64_t context = config.model.context, seq = std::min(context, kMostTokens);
-  const CorpusSplit split =
-      split_corpus(run.tokens.size(), context, config.train.validation_fraction);
-  std::vector<std::int64_t> starts = window_starts(split.validation, context, 0);
-  if (starts.empty()) starts = window_starts(split.train, context, 0);
-  Question question;
-  Sequences& s = question.sequences;
-  s.seq = seq;
-  s.batch = std::min<std::int64_t>(kSequences, static_cast<std::int64_t>(starts.size()));
-  for (std::int64_t b = 0; b < s.batch; ++b) {
-    const std::size_t at = static_cast<std::size_t>(b) * starts.size();
-    const std::int64_t begin = starts[at / static_cast<std::size_t>(s.batch)];
-    for (std::int64_t t = 0; t < seq; ++t) s.ids.push_back(run.tokens[begin + t]);
-  }
-  question.targets = plain_targets(s);
-  const auto add = [&](std::vector<Targets> more) {
-    for (Targets& t : more) {
-      if (!t.keys.empty()) question.targets.push_back(std::move(t));
-    }
-  };
-  add(bracket_targets(s, run.tokenizer));
-  add(name_targets(s, find_names(s, run.tokenizer)));
-  return question;
-}
-
 /// Says once of each head and pattern that the head has begun to follow it.
 class Announcer {
  public:
@@ -144,6 +116,33 @@ std::vector<LiveHead> LiveProbe::look() {
   return heads;
 }
 
+Question live_question(const Trainer& trainer, const TokenCache& tokens,
+                       const Tokenizer& tokenizer) {
+  const RunConfig& config = trainer.config();
+  const std::int64_t context = config.model.context, seq = std::min(context, kMostTokens);
+  const CorpusSplit split = split_corpus(tokens.size(), context, config.train.validation_fraction);
+  std::vector<std::int64_t> starts = window_starts(split.validation, context, 0);
+  if (starts.empty()) starts = window_starts(split.train, context, 0);
+  Question question;
+  Sequences& s = question.sequences;
+  s.seq = seq;
+  s.batch = std::min<std::int64_t>(kSequences, static_cast<std::int64_t>(starts.size()));
+  for (std::int64_t b = 0; b < s.batch; ++b) {
+    const std::size_t at = static_cast<std::size_t>(b) * starts.size();
+    const std::int64_t begin = starts[at / static_cast<std::size_t>(s.batch)];
+    for (std::int64_t t = 0; t < seq; ++t) s.ids.push_back(tokens[begin + t]);
+  }
+  question.targets = plain_targets(s);
+  const auto add = [&](std::vector<Targets> more) {
+    for (Targets& t : more) {
+      if (!t.keys.empty()) question.targets.push_back(std::move(t));
+    }
+  };
+  add(bracket_targets(s, tokenizer));
+  add(name_targets(s, find_names(s, tokenizer)));
+  return question;
+}
+
 Json live_json(std::int64_t step, const std::vector<LiveHead>& heads) {
   Json list = Json::array();
   for (const LiveHead& head : heads) {
@@ -174,8 +173,10 @@ Watcher watch_heads(const WatchedRun& run) {
   };
   Trainer& trainer = run.trainer;
   Progress& progress = run.progress;
-  const std::shared_ptr<Watch> watch(new Watch{
-      {trainer, live_question(run)}, {run.run / "heads.jsonl", trainer.steps_done()}, {}});
+  const std::shared_ptr<Watch> watch(
+      new Watch{{trainer, live_question(trainer, run.tokens, run.tokenizer)},
+                {run.run / "heads.jsonl", trainer.steps_done()},
+                {}});
   const auto due = [&trainer, every](std::int64_t step) {
     return step % every == 0 || step == trainer.config().train.steps;
   };

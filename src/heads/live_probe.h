@@ -42,6 +42,11 @@ class LiveProbe {
   std::unique_ptr<State> state_;
 };
 
+/// What is looked at during training: a few held-out windows of at most 256 tokens, of the training
+/// text where nothing is held out, with every pattern that they hold.
+Question live_question(const Trainer& trainer, const TokenCache& tokens,
+                       const Tokenizer& tokenizer);
+
 /// One line of heads.jsonl: {"step", "share_vs_redundancy", "heads": [{"head", "gradient_share",
 /// ..., "lift": {pattern: lift}}]}. share_vs_redundancy is the mean over layers of the rank
 /// correlation between gradient share and redundancy of a layer's heads; the seed's claim says it

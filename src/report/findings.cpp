@@ -20,7 +20,8 @@ constexpr Wording kWordings[] = {
     {"closer", "the partner of the closing bracket or quote it stands on", "after closers"},
     {"open bracket", "the innermost open bracket or quote", "where a closer comes next"},
     {"last name", "the latest name", "where a name comes next"},
-    {"repeated name", "earlier mentions of the name that comes next", "where a known name comes next"},
+    {"repeated name", "earlier mentions of the name that comes next",
+     "where a known name comes next"},
     {"tense", "the time marker that rules the next verb", "where such a verb comes next"},
     {"answer", "the name that is the answer", "where the answer comes next"},
     {"induction", "what followed an earlier copy of the token",
@@ -34,7 +35,8 @@ const Wording& wording_of(const std::string& pattern) {
 std::string sentence(const HeadFindings& head, const PatternScore& p, const PatternWorth& w) {
   const Wording& words = wording_of(p.pattern);
   std::string text = fmt::format(
-      "{} ({}): {:.2f} of its attention is on {} (chance {:.2f}; lift {:.2f}, 95% interval {:.2f} to "
+      "{} ({}): {:.2f} of its attention is on {} (chance {:.2f}; lift {:.2f}, 95% interval {:.2f} "
+      "to "
       "{:.2f}, nulls {:.2f} and {:.2f}); without it the loss rises by {:.3f} nats {}",
       head.id().name(), p.pattern, p.score, words.on, p.chance, p.lift, p.low, p.high, p.null_lift,
       p.shuffled_lift, w.cost.mean, words.where);
@@ -65,7 +67,8 @@ std::vector<std::string> findings_in_words(const Examination& e) {
   std::vector<std::string> texts;
   for (Entry& entry : entries) texts.push_back(std::move(entry.text));
   texts.push_back(fmt::format(
-      "Of {} heads {} follow a pattern and are worth something by it, {} are sinks (more than {:.0f}% "
+      "Of {} heads {} follow a pattern and are worth something by it, {} are sinks (more than "
+      "{:.0f}% "
       "of their attention on the first token), and of {} nothing can be said.",
       e.heads.size(), e.heads.size() - sinks - unclassified, sinks, 100 * kSinkMass, unclassified));
   return texts;

@@ -62,7 +62,8 @@ std::vector<std::int64_t> sequences_to_show(const Question& question, std::size_
   }
   std::stable_sort(found.begin(), found.end());
   std::vector<std::int64_t> shown;
-  for (std::int64_t i = 0; i < count; ++i) shown.push_back(found[static_cast<std::size_t>(i)].second);
+  for (std::int64_t i = 0; i < count; ++i)
+    shown.push_back(found[static_cast<std::size_t>(i)].second);
   return shown;
 }
 
@@ -157,7 +158,8 @@ Json table_json(const HeadTable& table) {
   return rows;
 }
 
-/// Loss by the part of heads that stays, for every order; tokens a second where pruning is possible.
+/// Loss by the part of heads that stays, for every order; tokens a second where pruning is
+/// possible.
 Json pruning_json(const LoadedModel& model, const Sequences& s, std::uint64_t seed) {
   float* parameters = model.parameters.data();
   Ablator ablator(model.config, parameters, s);

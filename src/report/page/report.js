@@ -78,7 +78,7 @@ function cells(shown, head) {
   }
   return s.decoded[head];
 }
-const weight = (bytes, i, j) => bytes[i * (i + 1) / 2 + j] / 255;
+function weight(bytes, i, j) { return bytes[i * (i + 1) / 2 + j] / 255; }
 function examplesOf(head, pattern) {
   const rows = [];
   data.shown.forEach((s, shown) => {
@@ -291,7 +291,8 @@ function drawQuery(key = -1) {
   g.strokeStyle = "#d55e00"; g.lineWidth = 1;
   g.strokeRect(.5, i * scale + .5, (i + 1) * scale - 1, Math.max(1, scale - 1));
   const order = [...Array(i + 1).keys()].sort((a, b) => weight(bytes, i, b) - weight(bytes, i, a)).slice(0, 3);
-  const list = (key >= 0 && key <= i ? [key] : order).map(j => `“${tokenText(tokens[j])}” ${fixed(weight(bytes, i, j), 2)}`).join(", ");
+  const under = key >= 0 && key <= i && !order.includes(key) ? [key] : [];
+  const list = [...under, ...order].map(j => `“${tokenText(tokens[j])}” ${fixed(weight(bytes, i, j), 2)}`).join(", ");
   $("hover").textContent = `${state.locked ? "held: " : ""}query ${i} “${tokenText(tokens[i])}” looks at ${list}`;
 }
 function hover(i, key) { if (state.locked) return; state.query = i; drawQuery(key); }
