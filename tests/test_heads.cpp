@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <stdexcept>
 
 #include "heads/head_scores.h"
 #include "selftest/tiny_models.h"
@@ -99,51 +101,160 @@ TEST(AttendProbe, UniformAttentionHasEntropyOneAndLooksHalfWayBack) {
   EXPECT_NEAR(mean(HeadShape::kEntropyBeyondSink), 31.0 / 32, 1e-6);
 }
 
-/// A model of one block whose only head looks where `aim` plants: queries and keys are read
-/// straight from the position table, so that position i asks for position i - back.
+/// A hand-built model. Its stream holds, side by side, which token stands at a position, which
+/// position it is, and which token stood before (written by the first block's head where there are
+/// two). Both tables are one-hot, so the norms scale every row alike.
 struct Planted {
+  static constexpr std::int64_t kVocab = 13, kContext = 16;
+  static constexpr std::int64_t kToken = 0, kPosition = kVocab, kBefore = kVocab + kContext;
+  static constexpr std::int64_t kWidth = kBefore + kVocab + 2;  // a multiple of 4
   ModelConfig config;
   ParameterLayout layout;
   ParameterArray<float> parameters;
+  ModelWeights<float> w;
 
-  explicit Planted(std::int64_t back) : config(shape()), layout(config), parameters(layout) {
-    const ModelWeights<float> w = layout.views(parameters.data());
-    const std::int64_t c = config.d_model;
-    for (std::int64_t t = 0; t < config.context; ++t) w.position_table(t, t) = 1;
-    const BlockWeights<float>& block = w.blocks[0];
-    for (std::int64_t t = 0; t < config.context; ++t) {
-      const std::int64_t wanted = std::max<std::int64_t>(0, t - back);
-      block.attention.qkv(t, wanted) = 20;  // the query of position t is the key of `wanted`
-      block.attention.qkv(t, c + t) = 20;
-    }
+  explicit Planted(std::int64_t layers)
+      : config(shape(layers)),
+        layout(config),
+        parameters(layout),
+        w(layout.views(parameters.data())) {
+    for (std::int64_t v = 0; v < kVocab; ++v) w.token_table(v, kToken + v) = 1;
+    for (std::int64_t t = 0; t < kContext; ++t) w.position_table(t, kPosition + t) = 1;
   }
-  static ModelConfig shape() {
+  static ModelConfig shape(std::int64_t layers) {
     ModelConfig config = test::tiny_andrea();
-    config.context = 16;
-    config.d_model = 16;
-    config.n_layers = 1;
+    config.vocab_size = kVocab;
+    config.context = kContext;
+    config.d_model = kWidth;
+    config.n_layers = layers;
     config.n_heads = {1};
     return config;
   }
+  /// What feature `from` of the stream adds to dimension `to` of the block's queries, keys, values.
+  void query(std::int64_t layer, std::int64_t from, std::int64_t to, float x) {
+    block(layer).qkv(from, to) += x;
+  }
+  void key(std::int64_t layer, std::int64_t from, std::int64_t to, float x) {
+    block(layer).qkv(from, kWidth + to) += x;
+  }
+  void value(std::int64_t layer, std::int64_t from, std::int64_t to, float x) {
+    block(layer).qkv(from, 2 * kWidth + to) += x;
+  }
+  AttentionWeights<float>& block(std::int64_t layer) {
+    return w.blocks[static_cast<std::size_t>(layer)].attention;
+  }
+
+  /// Position t looks at max(0, t - back).
+  void look_back(std::int64_t layer, std::int64_t back) {
+    for (std::int64_t t = 0; t < kContext; ++t) {
+      query(layer, kPosition + t, std::max<std::int64_t>(0, t - back), 20);
+      key(layer, kPosition + t, t, 20);
+    }
+  }
+  /// Each token looks for itself in the features from `where` on, and never at its own position.
+  void look_for_itself(std::int64_t layer, std::int64_t where) {
+    for (std::int64_t v = 0; v < kVocab; ++v) {
+      query(layer, kToken + v, v, 20);
+      key(layer, where + v, v, 20);
+    }
+    for (std::int64_t t = 0; t < kContext; ++t) {
+      query(layer, kPosition + t, kVocab + t, -30);
+      key(layer, kPosition + t, kVocab + t, 30);
+    }
+  }
+  std::vector<HeadScores> scores(const Question& q) {
+    return score_heads(config, parameters.data(), q);
+  }
 };
 
-TEST(HeadScores, APlantedHeadScoresOneOnItsPatternAndChanceElsewhere) {
-  for (const std::int64_t back : {0, 1}) {
-    const Planted planted(back);
-    const Sequences s = random_sequences(6, 16, 13);
-    const std::vector<HeadScores> heads =
-        score_heads(planted.config, planted.parameters.data(), {s, plain_targets(s)});
-    ASSERT_EQ(heads.size(), 1U);
-    const std::vector<PatternScore>& patterns = heads[0].patterns;
-    ASSERT_EQ(patterns[0].pattern, "previous");
-    ASSERT_EQ(patterns[1].pattern, "current");
-    EXPECT_EQ(heads[0].strongest().pattern, back == 1 ? "previous" : "current");
-    EXPECT_GT(heads[0].strongest().lift, 0.99);
-    EXPECT_GT(heads[0].strongest().low, 0.99);
-    EXPECT_EQ(heads[0].strongest().hit_rate, 1.0);
-    EXPECT_LT(patterns[back == 1 ? 1 : 0].lift, 0.01);
-    EXPECT_LT(patterns[2].lift, 0.25);  // duplicate: only where a copy happens to stand there
+/// Of a head's scores the one of this pattern.
+const PatternScore& of(const HeadScores& head, const char* pattern) {
+  for (const PatternScore& p : head.patterns) {
+    if (p.pattern == pattern) return p;
   }
+  throw std::logic_error(pattern);
+}
+
+TEST(HeadScores, PlantedPreviousAndCurrentHeads) {
+  for (const std::int64_t back : {0, 1}) {
+    Planted planted(1);
+    planted.look_back(0, back);
+    const Sequences s = random_sequences(6, 16, 13);
+    const HeadScores head = planted.scores({s, plain_targets(s)})[0];
+    EXPECT_EQ(head.strongest().pattern, back == 1 ? "previous" : "current");
+    EXPECT_GT(head.strongest().lift, 0.99);
+    EXPECT_GT(head.strongest().low, 0.99);
+    EXPECT_EQ(head.strongest().hit_rate, 1.0);
+    EXPECT_LT(of(head, back == 1 ? "current" : "previous").lift, 0.01);
+    EXPECT_LT(of(head, "duplicate").lift, 0.25);  // only where a copy happens to stand there
+  }
+}
+
+TEST(HeadScores, APlantedSinkLooksAtTheFirstToken) {
+  Planted planted(1);
+  planted.look_back(0, Planted::kContext);
+  const Sequences s = random_sequences(6, 16, 13);
+  const HeadScores head = planted.scores({s, plain_targets(s)})[0];
+  EXPECT_GT(head.shape_of(HeadShape::kSink), 0.99);
+  EXPECT_LT(head.shape_of(HeadShape::kEntropy), 0.01);
+  EXPECT_LT(of(head, "current").lift, 0.01);
+}
+
+TEST(HeadScores, APlantedDuplicateHeadFindsEarlierCopies) {
+  Planted planted(1);
+  planted.look_for_itself(0, Planted::kToken);
+  const Sequences s = random_sequences(6, 16, 5);
+  const HeadScores head = planted.scores({s, plain_targets(s)})[0];
+  EXPECT_EQ(head.strongest().pattern, "duplicate");
+  EXPECT_GT(head.strongest().lift, 0.99);
+  EXPECT_LT(of(head, "current").lift, 0.01);
+}
+
+TEST(HeadScores, APlantedInductionHeadNeedsTwoBlocks) {
+  Planted planted(2);
+  planted.look_back(0, 1);
+  for (std::int64_t v = 0; v < Planted::kVocab; ++v) {  // the first block writes who stood before
+    planted.value(0, Planted::kToken + v, v, 1);
+    planted.block(0).out(v, Planted::kBefore + v) = 1;
+  }
+  planted.look_for_itself(1, Planted::kBefore);
+  const Repeated repeated = repeated_random(8, 16, 13, 4);
+  const Question q{repeated.sequences, {induction_targets(repeated)}};
+  const std::vector<HeadScores> heads = planted.scores(q);
+  // The first position has nobody before it and passes for its own predecessor.
+  EXPECT_GT(of(heads[1], "induction").lift, 0.85);
+  EXPECT_LT(of(heads[0], "induction").lift, 0.2);
+  // Against both nulls: the shuffled one must not know the period.
+  const ParameterArray<float> fresh = fresh_parameters(planted.config, 1);
+  const HeadScores judged =
+      score_heads(planted.config, planted.parameters.data(), q, fresh.data(), 1)[1];
+  EXPECT_GT(of(judged, "induction").low, of(judged, "induction").shuffled_lift + 0.3);
+  EXPECT_LT(of(judged, "induction").p, 1e-3);
+}
+
+TEST(HeadScores, APlantedBracketHeadFindsTheOpenBracket) {
+  // Tokens 0 and 1 play ( and ). Depth 1: the open bracket is the latest one.
+  Planted planted(1);
+  for (std::int64_t t = 0; t < Planted::kContext; ++t) {
+    planted.query(0, Planted::kPosition + t, 0, 20);
+    planted.key(0, Planted::kPosition + t, 0, 2 * static_cast<float>(t));  // the later, the more
+  }
+  planted.key(0, Planted::kToken + 0, 0, 100);  // and brackets above all
+  Sequences s{4, 16, {}, {}};
+  Targets open{.pattern = "open bracket", .begin = {0}, .keys = {}, .judged = {}};
+  Rng rng(5);
+  for (int b = 0; b < 4; ++b) {
+    std::int32_t at = -1;
+    for (std::int32_t t = 0; t < 16; ++t) {
+      const bool toggles = rng.below(3) == 0;
+      s.ids.push_back(toggles ? (at < 0 ? 0 : 1) : 2 + static_cast<std::int32_t>(rng.below(11)));
+      if (toggles) at = at < 0 ? t : -1;
+      if (at >= 0) open.keys.push_back(at);
+      open.begin.push_back(static_cast<std::int32_t>(open.keys.size()));
+    }
+  }
+  const HeadScores head = planted.scores({s, {open}})[0];
+  EXPECT_GT(head.strongest().lift, 0.95);
 }
 
 TEST(HeadScores, ABatchIsTheWeightedMeanOfItsSequencesInAnyOrder) {
@@ -211,13 +322,20 @@ TEST(HeadTargets, BracketsAndQuotesMeetTheirPartners) {
 }
 
 TEST(HeadTargets, InductionPointsBehindEarlierCopies) {
-  const Sequences s = repeated_random(2, 9, 50, 3);
-  EXPECT_EQ(s.at(1, 5), s.at(1, 0));
-  const Targets targets = induction_targets(s);
-  EXPECT_FALSE(targets.eligible(4));
-  // Position 6 repeats position 1, which was followed by position 2.
-  const std::vector<std::int32_t> keys = keys_of(targets, 9 + 6);
-  EXPECT_NE(std::find(keys.begin(), keys.end(), 2), keys.end());
+  const Repeated repeated = repeated_random(6, 20, 50, 3);
+  const Sequences& s = repeated.sequences;
+  const Targets targets = induction_targets(repeated);
+  std::set<std::int64_t> periods(repeated.period.begin(), repeated.period.end());
+  EXPECT_GT(periods.size(), 1U);  // looking back by a fixed distance must not do
+  for (std::int64_t b = 0; b < 6; ++b) {
+    const std::int64_t period = repeated.period[static_cast<std::size_t>(b)];
+    EXPECT_FALSE(targets.eligible(b * 20 + period - 1));
+    for (std::int64_t t = period; t < 20; ++t) {
+      ASSERT_EQ(s.at(b, t), s.at(b, t - period));
+      const std::vector<std::int32_t> keys = keys_of(targets, b * 20 + t);
+      EXPECT_NE(std::find(keys.begin(), keys.end(), t - period + 1), keys.end());
+    }
+  }
 }
 
 }  // namespace

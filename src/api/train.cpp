@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "api/train_request.h"
+#include "heads/live_probe.h"
 #include "train/run.h"
 
 namespace headloom {
@@ -13,7 +15,7 @@ bool contains(const std::vector<std::string>& keys, const std::string& key) {
 
 }  // namespace
 
-double train(const TrainOptions& options) {
+TrainRequest request_of(const TrainOptions& options) {
   TrainInputs inputs;
   inputs.corpus = options.corpus;
   inputs.preset = options.preset;
@@ -34,10 +36,19 @@ double train(const TrainOptions& options) {
   }
   TrainRequest request = make_train_request(inputs);
   if (options.quiet) request.verbosity = Verbosity::kQuiet;
+  request.watch = watch_heads;
+  return request;
+}
+
+double run_to_end(const TrainRequest& request) {
   double loss = 0;
   const int code = train_run(request, &loss);
   if (code != 0) fail("training was stopped by signal {} and saved", code - 128);
   return loss;
+}
+
+double train(const TrainOptions& options) {
+  return run_to_end(request_of(options));
 }
 
 }  // namespace headloom

@@ -146,7 +146,8 @@ void add_ablate_command(CLI::App& app) {
   command->add_option("--head", given->heads, "these heads only, such as L1H3");
   command->add_flag("--pairs", given->pairs, "two at a time");
   command->add_flag("--layers", given->layers, "all heads of a layer at a time")
-      ->excludes("--pairs");
+      ->excludes("--pairs")
+      ->excludes("--head");
   command->add_option("--step", given->step, "checkpoint to use (default: the newest)");
   command->add_flag("--json", given->json, "one JSON object");
   add_question_options(*command, given->question);

@@ -77,44 +77,48 @@ void print_table(const Examination& e) {
       100 * kFalseDiscoveryRate, e.loss);
 }
 
-Examination examine_step(const HeadsArguments& given, std::int64_t step, Progress& progress) {
+Examination examine_step(const HeadsArguments& given, std::int64_t step) {
+  Progress progress;  // ends, and clears its line, before anything is printed
   const LoadedModel model = load_model(given.model, step);
+  HeadId wanted;
+  if (!given.head.empty()) wanted = parse_head(given.head, model.config);
   Examination e = examine(model, make_questions(given.model, model, given.question),
                           given.question.seed, [&](std::int64_t done, std::int64_t all) {
                             if (!progress.live()) return;
-                            progress.status(fmt::format("head {} of {}", done, all));
+                            progress.status(fmt::format("pass {} of {}", done, all));
                           });
   if (!given.head.empty()) {
-    const HeadId wanted = parse_head(given.head, model.config);
     std::erase_if(e.heads, [&](const HeadFindings& head) { return head.id() != wanted; });
   }
   return e;
 }
 
+void print_examination(const HeadsArguments& given, std::int64_t step, const Examination& e) {
+  if (given.csv) return print_csv(e.heads, step);
+  if (step >= 0) fmt::print("step {}\n", step);
+  if (given.head.empty()) {
+    print_table(e);
+  } else {
+    print_one(e.heads[0]);
+  }
+}
+
 void heads(const HeadsArguments& given) {
   Json all = Json::array();
-  Progress progress;
   if (given.csv) {
     fmt::print(
         "step,head,role,pattern,score,hit_rate,chance,lift,low,high,null,shuffled,rows,cost,"
         "cost_low,cost_high,elsewhere,p\n");
   }
   for (const std::int64_t step : given.steps) {
-    const Examination e = examine_step(given, step, progress);
-    if (given.json) {
-      Json one = examination_json(e);
-      if (step >= 0) one["step"] = step;
-      all.push_back(std::move(one));
-    } else if (given.csv) {
-      print_csv(e.heads, step);
-    } else {
-      if (step >= 0) fmt::print("step {}\n", step);
-      if (given.head.empty()) {
-        print_table(e);
-      } else {
-        print_one(e.heads[0]);
-      }
+    const Examination e = examine_step(given, step);
+    if (!given.json) {
+      print_examination(given, step, e);
+      continue;
     }
+    Json one = examination_json(e);
+    if (step >= 0) one["step"] = step;
+    all.push_back(std::move(one));
   }
   if (given.json) fmt::print("{}\n", (given.steps.size() == 1 ? all[0] : all).dump());
 }
@@ -124,7 +128,7 @@ void heads(const HeadsArguments& given) {
 void add_question_options(CLI::App& command, QuestionRequest& request) {
   command.add_option(
       "--text", request.text,
-      "text to look at, read as training reads it (default: what the run holds out)");
+      "text to look at: files, of .jsonl the field \"text\" (default: what the run holds out)");
   command.add_option("--sequences", request.sequences, "sequences to look at")
       ->check(CLI::Range(2, 100000));
   command.add_option("--context", request.context, "tokens in each (default: at most 256)");

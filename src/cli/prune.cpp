@@ -17,7 +17,7 @@ struct PruneArguments {
   double keep = 0.75;
   std::int64_t step = -1, finetune = 0;
   QuestionRequest question;
-  bool json = false;
+  bool json = false, quiet = false;
 };
 
 /// What pruning changed.
@@ -27,12 +27,6 @@ struct Outcome {
   double loss_before, loss_gated, loss_after;
   double speed_before, speed_after;  ///< tokens a second, forward
 };
-
-double mean_loss(const ModelConfig& config, float* parameters, const Sequences& s) {
-  const std::vector<float> zero(s.ids.size());
-  const Ablator ablator(config, parameters, s);
-  return mean_change(zero, ablator.clean().loss, s, nullptr, Rows::kAll, 1).mean;
-}
 
 void print_outcome(const Outcome& o, const ModelConfig& pruned, const PruneArguments& given) {
   if (given.json) {
@@ -59,8 +53,11 @@ void print_outcome(const Outcome& o, const ModelConfig& pruned, const PruneArgum
 
 void prune(PruneArguments given, int* exit_code) {
   const auto by = enum_from_text<PruneBy>("--by", given.by);
-  if (given.out.empty()) given.out = given.model + "-pruned";
+  if (given.out.empty()) {
+    given.out = (std::filesystem::path(given.model) / "").parent_path().string() + "-pruned";
+  }
   const LoadedModel model = load_model(given.model, given.step);
+  check_prunable(given.model, given.out, model.config);
   const Sequences s = make_questions(given.model, model, given.question)[0].sequences;
   float* parameters = model.parameters.data();
   const std::vector<double> worths =
@@ -70,26 +67,23 @@ void prune(PruneArguments given, int* exit_code) {
   const ParameterLayout layout(config);
   const ParameterArray<float> pruned(layout);
   copy_kept(model.config, parameters, config, kept, pruned.data());
-  write_pruned_run(given.model, given.out, config, pruned.data(),
-                   std::max<std::int64_t>(1, given.finetune), given.command);
+  write_pruned_run(given.model, given.out, config, pruned.data(), given.finetune, given.command);
   Ablator whole(model.config, parameters, s);
-  const std::vector<float> zero(s.ids.size());
-  const auto mean = [&](const RowResults& r) {
-    return mean_change(zero, r.loss, s, nullptr, Rows::kAll, 1).mean;
-  };
+  const Ablator smaller(config, pruned.data(), s);
   print_outcome({.heads_before = worths.size(),
                  .heads_after = kept.size(),
                  .parameters_before = model.layout.count(),
                  .parameters_after = layout.count(),
-                 .loss_before = mean(whole.clean()),
-                 .loss_gated = mean(whole.with_gates(gates_of(model.config, kept))),
-                 .loss_after = mean_loss(config, pruned.data(), s),
+                 .loss_before = mean_loss(whole.clean(), s),
+                 .loss_gated = mean_loss(whole.with_gates(gates_of(model.config, kept)), s),
+                 .loss_after = mean_loss(smaller.clean(), s),
                  .speed_before = forward_speed(model.config, parameters, s),
                  .speed_after = forward_speed(config, pruned.data(), s)},
                 config, given);
   if (given.finetune == 0) return;
   TrainRequest request = make_train_request({.resume = given.out, .command = given.command});
   request.watch = watch_heads;
+  if (given.quiet) request.verbosity = Verbosity::kQuiet;
   *exit_code = train_run(request);
 }
 
@@ -113,6 +107,7 @@ void add_prune_command(CLI::App& app, const std::string& command_line, int* exit
   command->add_option("--finetune", given->finetune, "steps to train it afterwards")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--step", given->step, "checkpoint to use (default: the newest)");
+  command->add_flag("-q,--quiet", given->quiet, "only errors while training");
   command->add_flag("--json", given->json, "one JSON object");
   add_question_options(*command, given->question);
   command->callback([given, exit_code] { prune(*given, exit_code); });

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "base/progress.h"
 #include "cli/commands.h"
@@ -17,12 +18,19 @@ struct ReportArguments {
   QuestionRequest question;
 };
 
+Json measure(const ReportArguments& given) {
+  Progress progress;  // ends, and clears its line, before anything is printed
+  return report_data(given.model, given.question, given.step, [&](const std::string& doing) {
+    if (progress.live()) progress.status(doing);
+  });
+}
+
 void write_report(const ReportArguments& given) {
-  Progress progress;
-  const Json data =
-      report_data(given.model, given.question, given.step, [&](const std::string& doing) {
-        if (progress.live()) progress.status(doing);
-      });
+  const std::filesystem::path folder = std::filesystem::absolute(given.out).parent_path();
+  if (!std::filesystem::is_directory(folder)) {
+    fail_usage("{} is no folder to write {} into", folder.string(), given.out);
+  }
+  const Json data = measure(given);
   write_file_atomic(given.out, report_page(data));
   for (const Json& finding : data["findings"]) fmt::print("{}\n", finding.get<std::string>());
   fmt::print("{}\n", given.out);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/rng.h"
 
 namespace headloom {
 namespace {
@@ -220,6 +221,19 @@ RowResults Ablator::with_gates(std::span<const float> gates) {
     taps[static_cast<std::size_t>(l)].gate = gates.data() + config.first_head(l);
   }
   return state_->run(taps);
+}
+
+double mean_loss(const RowResults& results, const Sequences& s) {
+  double sum = 0;
+  for (const float loss : results.loss) sum += loss;  // 0 in last rows
+  return sum / static_cast<double>(s.batch * (s.seq - 1));
+}
+
+ParameterArray<float> fresh_parameters(const ModelConfig& config, std::uint64_t seed) {
+  const ParameterLayout layout(config);
+  ParameterArray<float> fresh(layout);
+  initialise(layout, config, mix_seed(seed, 0x6E756C6C), fresh.data());
+  return fresh;
 }
 
 Estimate mean_change(std::span<const float> before, std::span<const float> after,

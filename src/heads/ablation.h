@@ -63,6 +63,12 @@ class Ablator {
   std::unique_ptr<State> state_;
 };
 
+/// Mean loss over all rows that have a next token, nats.
+double mean_loss(const RowResults& results, const Sequences& sequences);
+
+/// The null model: the same architecture, its weights drawn anew.
+ParameterArray<float> fresh_parameters(const ModelConfig& config, std::uint64_t seed);
+
 /// Rows to judge: all that have a next token; a pattern's; or all but a pattern's.
 enum class Rows { kAll, kJudged, kOther };
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/rng.h"
-
 namespace headloom {
 namespace {
 
@@ -20,7 +18,10 @@ PatternWorth worth_of(const Question& question, const Targets& pattern, const Ro
   const Sequences& s = question.sequences;
   PatternWorth worth;
   worth.cost = mean_change(clean.loss, without.loss, s, &pattern, Rows::kJudged, seed);
-  worth.elsewhere = mean_change(clean.loss, without.loss, s, &pattern, Rows::kOther, seed);
+  // The only rows that have no previous token are the first ones: they say nothing about it.
+  if (!pattern.of_position) {
+    worth.elsewhere = mean_change(clean.loss, without.loss, s, &pattern, Rows::kOther, seed);
+  }
   worth.logit = mean_change(without.logit, clean.logit, s, &pattern, Rows::kJudged, seed);
   worth.p = std::max({score.p, worth.cost.p, worth.logit.p});
   return worth;
@@ -64,8 +65,7 @@ void judge(std::vector<HeadFindings>& heads) {
 Examination examine(const LoadedModel& model, std::vector<Question> questions, std::uint64_t seed,
                     const std::function<void(std::int64_t, std::int64_t)>& progress) {
   Examination result{.questions = std::move(questions), .heads = {}, .seed = seed};
-  const ParameterArray<float> fresh(model.layout);
-  initialise(model.layout, model.config, mix_seed(seed, 0x6E756C6C), fresh.data());
+  const ParameterArray<float> fresh = fresh_parameters(model.config, seed);
   float* parameters = model.parameters.data();
   const std::vector<HeadId> ids = all_heads(model.config);
   const std::vector<HeadGradient> gradients =
@@ -77,12 +77,7 @@ Examination examine(const LoadedModel& model, std::vector<Question> questions, s
     const std::vector<HeadScores> scores =
         score_heads(model.config, parameters, question, fresh.data(), seed);
     Ablator ablator(model.config, parameters, question.sequences);
-    if (q == 0) {
-      const std::vector<float> zero(ablator.clean().loss.size());
-      result.loss =
-          mean_change(zero, ablator.clean().loss, question.sequences, nullptr, Rows::kAll, seed)
-              .mean;
-    }
+    if (q == 0) result.loss = mean_loss(ablator.clean(), question.sequences);
     for (std::size_t h = 0; h < ids.size(); ++h) {
       HeadFindings& head = result.heads[h];
       const RowResults without = ablator.without({&ids[h], 1}, Ablation::kMean);

@@ -164,7 +164,7 @@ void Probing::set_intervals(std::vector<HeadScores>& list, std::uint64_t seed) c
       const Estimate estimate = estimate_mean(lift, mix_seed(seed, p));
       score.low = estimate.low;
       score.high = estimate.high;
-      score.p = estimate_mean(above_null, mix_seed(seed, p)).p;
+      score.p = mean_above_zero(above_null);
     }
   }
 }

@@ -5,9 +5,7 @@
 #include <set>
 
 #include "base/progress.h"
-#include "base/rng.h"
 #include "heads/examination.h"
-#include "heads/names.h"
 #include "heads/redundancy.h"
 #include "train/metrics.h"
 
@@ -17,22 +15,6 @@ namespace {
 /// Sequences looked at, and tokens of each: enough to see a pattern, few beside a step's.
 constexpr std::int64_t kSequences = 8;
 constexpr std::int64_t kMostTokens = 256;
-
-double mean_layer_correlation(const std::vector<LiveHead>& heads) {
-  double sum = 0, layers = 0;
-  for (std::size_t begin = 0; begin < heads.size();) {
-    std::vector<double> share, redundancy;
-    const std::int64_t layer = heads[begin].scores.id.layer;
-    for (; begin < heads.size() && heads[begin].scores.id.layer == layer; ++begin) {
-      share.push_back(heads[begin].gradient_share);
-      redundancy.push_back(heads[begin].redundancy);
-    }
-    if (share.size() < 3) continue;  // two heads are alike to each other in equal measure
-    sum += rank_correlation(share, redundancy);
-    layers += 1;
-  }
-  return layers > 0 ? sum / layers : 0.0;
-}
 
 /// Says once of each head and pattern that the head has begun to follow it.
 class Announcer {
@@ -59,10 +41,8 @@ class Announcer {
 struct LiveProbe::State {
   State(Trainer& t, Question q) : trainer(t), question(std::move(q)), taps(t.config().model) {
     const ModelConfig& config = trainer.config().model;
-    const ParameterArray<float> fresh(trainer.layout());
-    initialise(trainer.layout(), config,
-               mix_seed(static_cast<std::uint64_t>(trainer.config().train.seed), 0x6E756C6C),
-               fresh.data());
+    const ParameterArray<float> fresh =
+        fresh_parameters(config, static_cast<std::uint64_t>(trainer.config().train.seed));
     null.resize(question.targets.size());
     for (const HeadScores& head : plain_scores(config, fresh.data(), question)) {
       for (std::size_t p = 0; p < null.size(); ++p) {
@@ -132,19 +112,13 @@ Question live_question(const Trainer& trainer, const TokenCache& tokens,
     const std::int64_t begin = starts[at / static_cast<std::size_t>(s.batch)];
     for (std::int64_t t = 0; t < seq; ++t) s.ids.push_back(tokens[begin + t]);
   }
-  question.targets = plain_targets(s);
-  const auto add = [&](std::vector<Targets> more) {
-    for (Targets& t : more) {
-      if (!t.keys.empty()) question.targets.push_back(std::move(t));
-    }
-  };
-  add(bracket_targets(s, tokenizer));
-  add(name_targets(s, find_names(s, tokenizer)));
+  question.targets = text_targets(s, tokenizer);
   return question;
 }
 
-Json live_json(std::int64_t step, const std::vector<LiveHead>& heads) {
+Json live_json(std::int64_t step, const ModelConfig& config, const std::vector<LiveHead>& heads) {
   Json list = Json::array();
+  std::vector<double> share, alike;
   for (const LiveHead& head : heads) {
     Json one = {{"head", head.scores.id.name()},
                 {"gradient_share", head.gradient_share},
@@ -156,16 +130,18 @@ Json live_json(std::int64_t step, const std::vector<LiveHead>& heads) {
       one[std::string(enum_name(static_cast<HeadShape>(k)))] = head.scores.shape[k];
     }
     for (const PatternScore& p : head.scores.patterns) one["lift"][p.pattern] = p.lift;
+    share.push_back(head.gradient_share);
+    alike.push_back(head.redundancy);
     list.push_back(std::move(one));
   }
   return {{"step", step},
-          {"share_vs_redundancy", mean_layer_correlation(heads)},
+          {"share_vs_redundancy", layer_correlation(config, share, alike)},
           {"heads", std::move(list)}};
 }
 
-Watcher watch_heads(const WatchedRun& run) {
+Watcher watch_heads_for(const WatchedRun& run, const LiveListener& listener) {
   const std::int64_t every = run.trainer.config().train.probe_every;
-  if (every == 0) return {};
+  if (every == 0 || run.trainer.config().model.context < 2) return {};  // one token looks at itself
   struct Watch {
     LiveProbe probe;
     MetricsFile file;
@@ -185,15 +161,20 @@ Watcher watch_heads(const WatchedRun& run) {
                 if (due(trainer.steps_done() + 1)) watch->probe.attach();
               },
           .after_step =
-              [watch, due, &trainer, &progress] {
+              [watch, due, listener, &trainer, &progress] {
                 if (!due(trainer.steps_done())) return;
                 const std::vector<LiveHead> heads = watch->probe.look();
-                watch->file.write(live_json(trainer.steps_done(), heads));
+                watch->file.write(live_json(trainer.steps_done(), trainer.config().model, heads));
+                if (listener) listener(trainer.steps_done(), heads);
                 const std::string news = watch->announcer.news(heads);
                 if (news.empty()) return;
                 progress.note(
                     fmt::format("step {}: heads that now look: {}", trainer.steps_done(), news));
               }};
+}
+
+Watcher watch_heads(const WatchedRun& run) {
+  return watch_heads_for(run, {});
 }
 
 }  // namespace headloom

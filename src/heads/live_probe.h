@@ -49,12 +49,17 @@ Question live_question(const Trainer& trainer, const TokenCache& tokens,
 
 /// One line of heads.jsonl: {"step", "share_vs_redundancy", "heads": [{"head", "gradient_share",
 /// ..., "lift": {pattern: lift}}]}. share_vs_redundancy is the mean over layers of the rank
-/// correlation between gradient share and redundancy of a layer's heads; the seed's claim says it
-/// is negative.
-Json live_json(std::int64_t step, const std::vector<LiveHead>& heads);
+/// correlation between gradient share and redundancy of a layer's heads, null where no layer has
+/// three; the seed's claim says it is negative.
+Json live_json(std::int64_t step, const ModelConfig& config, const std::vector<LiveHead>& heads);
 
-/// The watcher that writes heads.jsonl every config.train.probe_every steps and says on the
-/// terminal which heads have begun to follow a pattern. For TrainRequest::watch.
+using LiveListener = std::function<void(std::int64_t step, const std::vector<LiveHead>& heads)>;
+
+/// The watcher that writes heads.jsonl every config.train.probe_every steps, says on the terminal
+/// which heads have begun to follow a pattern, and tells `listener`, which may be empty.
+Watcher watch_heads_for(const WatchedRun& run, const LiveListener& listener);
+
+/// The same without a listener. For TrainRequest::watch.
 Watcher watch_heads(const WatchedRun& run);
 
 }  // namespace headloom

@@ -11,6 +11,7 @@ namespace {
 struct Word {
   std::string letters;
   bool capital = false;
+  int characters = 0;
   std::int32_t first = 0, last = 0;
 };
 
@@ -54,6 +55,7 @@ std::vector<Word> words_of(const SequenceText& text) {
                          .first = text.token[at]});
       }
       words.back().letters.append(text.bytes, at, static_cast<std::size_t>(size));
+      words.back().characters += 1;
       words.back().last = text.token[at + static_cast<std::size_t>(size) - 1];
     }
     inside = is_letter(point);
@@ -84,7 +86,7 @@ std::vector<std::vector<Mention>> find_names(const Sequences& s, const Tokenizer
   std::vector<std::vector<Mention>> names(words.size());
   for (std::size_t b = 0; b < words.size(); ++b) {
     for (const Word& word : words[b]) {
-      if (word.capital && !small.contains(in_small(word.letters))) {
+      if (word.capital && word.characters > 1 && !small.contains(in_small(word.letters))) {
         names[b].push_back({word.letters, word.first, word.last});
       }
     }

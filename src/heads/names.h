@@ -15,8 +15,9 @@ struct Mention {
 };
 
 /// Names in plain text, sequence by sequence. A word is taken for a name when it begins with a
-/// capital letter and never comes with a small one in these sequences, so that the beginnings of
-/// sentences are not. A word that is cut by the edge of a sequence counts as what is left of it.
+/// capital letter, has more than that (I is no name) and never comes with a small one in these
+/// sequences, so that the beginnings of sentences are not. A word that is cut by the edge of a
+/// sequence counts as what is left of it.
 std::vector<std::vector<Mention>> find_names(const Sequences& sequences,
                                              const Tokenizer& tokenizer);
 

@@ -8,6 +8,9 @@ namespace {
 
 /// Less than this beyond the sink is nothing (as in attend_probe).
 constexpr float kNothingLeft = 1e-6F;
+/// With less than this left the difference to a whole has lost too much: the rest is summed
+/// instead.
+constexpr float kLittleLeft = 0.05F;
 
 }  // namespace
 
@@ -39,12 +42,22 @@ void PatternReader::output_beyond_sink(const HeadId& head, std::int64_t i, float
   const HeadLayout layout = config_.head_layout(head.layer);
   const SplitHeads<float> s = split_heads(a.qkv, 1, layout);
   const float sink = std::exp(score(s, head, i, 0) - a.lse[head.head * seq_ + i]);
-  const float left = 1 - sink;
-  const float* z = a.heads.row(i) + head.head * layout.head_dim;
-  const float* v = s.v.at(0, 0, head.head / (layout.heads / layout.kv_heads));
-  for (std::int64_t d = 0; d < layout.head_dim; ++d) {
-    out[d] = left < kNothingLeft ? 0.0F : (z[d] - sink * v[d]) / left;
+  const std::int64_t kv = head.head / (layout.heads / layout.kv_heads), width = layout.head_dim;
+  float left = 1 - sink;
+  if (left >= kLittleLeft) {
+    const float *z = a.heads.row(i) + head.head * width, *v = s.v.at(0, 0, kv);
+    for (std::int64_t d = 0; d < width; ++d) out[d] = (z[d] - sink * v[d]) / left;
+    return;
   }
+  std::fill_n(out, width, 0.0F);
+  left = 0;
+  for (std::int64_t j = 1; j <= i; ++j) {
+    const float p = std::exp(score(s, head, i, j) - a.lse[head.head * seq_ + i]);
+    const float* v = s.v.at(0, j, kv);
+    left += p;
+    for (std::int64_t d = 0; d < width; ++d) out[d] += p * v[d];
+  }
+  for (std::int64_t d = 0; d < width; ++d) out[d] = left < kNothingLeft ? 0.0F : out[d] / left;
 }
 
 }  // namespace headloom

@@ -14,17 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-double mean(const std::vector<float>& x) {
-  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
-}
-
 std::vector<double> ablation_costs(const ModelConfig& config, float* parameters,
                                    const Sequences& sequences) {
   Ablator ablator(config, parameters, sequences);
-  const double clean = mean(ablator.clean().loss);
+  const double clean = mean_loss(ablator.clean(), sequences);
   std::vector<double> costs;
   for (const HeadId& head : all_heads(config)) {
-    costs.push_back(mean(ablator.without({&head, 1}, Ablation::kZero).loss) - clean);
+    costs.push_back(mean_loss(ablator.without({&head, 1}, Ablation::kZero), sequences) - clean);
   }
   return costs;
 }
@@ -56,6 +52,14 @@ void copy_layer_heads(const AttentionWeights<const float>& in, const HeadLayout&
     }
   }
   if (in.out_bias != nullptr) std::copy_n(in.out_bias, in.out.cols, out.out_bias);
+}
+
+void require_own_keys(const ModelConfig& config) {
+  if (config.n_kv_heads == 0) return;
+  fail_usage(
+      "heads that share {} key heads cannot be pruned one by one; models with a key head for each "
+      "head (n_kv_heads 0) can",
+      config.n_kv_heads);
 }
 
 bool is_attention(const ParameterInfo& info) {
@@ -114,13 +118,7 @@ std::vector<float> gates_of(const ModelConfig& config, const std::vector<HeadId>
 }
 
 ModelConfig pruned_config(const ModelConfig& config, const std::vector<HeadId>& kept) {
-  if (config.n_kv_heads != 0) {
-    fail_usage(
-        "heads that share {} key heads cannot be pruned one by one; models with a key head for "
-        "each "
-        "head (n_kv_heads 0) can",
-        config.n_kv_heads);
-  }
+  require_own_keys(config);
   ModelConfig pruned = config;
   pruned.head_dim = config.head_layout(0).head_dim;
   pruned.d_mlp = config.mlp_width();
@@ -154,29 +152,41 @@ void copy_kept(const ModelConfig& config, const float* parameters, const ModelCo
 
 double forward_speed(const ModelConfig& config, float* parameters, const Sequences& s) {
   constexpr int kRepeats = 5;
-  Gpt<float> model(config, cpu_ops(), parameters, s.batch, s.seq, Use::kInference);
+  constexpr std::int64_t kMostSequences = 16;
+  const std::int64_t batch = std::min(kMostSequences, s.batch);
+  Gpt<float> model(config, cpu_ops(), parameters, batch, s.seq, Use::kInference);
   const std::vector<std::int32_t> targets = next_tokens(s);
   std::vector<double> seconds;
   for (int i = 0; i <= kRepeats; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    model.loss({s.ids.data(), targets.data(), s.batch, s.seq});
+    model.loss({s.ids.data(), targets.data(), batch, s.seq});
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     if (i > 0) seconds.push_back(took.count());  // the first touches the memory
   }
   std::nth_element(seconds.begin(), seconds.begin() + kRepeats / 2, seconds.end());
-  return static_cast<double>(s.rows()) / seconds[kRepeats / 2];
+  return static_cast<double>(batch * s.seq) / seconds[kRepeats / 2];
+}
+
+void check_prunable(const fs::path& run, const fs::path& out, const ModelConfig& config) {
+  require_own_keys(config);
+  if (!fs::exists(run / "config.toml")) {
+    fail_usage("{} is no run: pruning needs its corpus and schedule", run.string());
+  }
+  if (fs::exists(out / "config.toml")) {
+    fail_usage("{} holds a run already; choose another folder with --out", out.string());
+  }
 }
 
 void write_pruned_run(const fs::path& run, const fs::path& out, const ModelConfig& pruned,
                       const float* parameters, std::int64_t steps, const std::string& command) {
-  if (fs::exists(out / "config.toml")) {
-    fail_usage("{} holds a run already; choose another folder with --out", out.string());
-  }
+  check_prunable(run, out, pruned);
   RunConfig config = read_run_config(run / "config.toml");
   config.model = pruned;
-  config.train.steps = steps;
-  config.train.warmup = std::min(config.train.warmup, steps);
-  config.train.decay_steps = 0;
+  if (steps > 0) {
+    config.train.steps = steps;
+    config.train.warmup = std::min(config.train.warmup, steps);
+    config.train.decay_steps = 0;
+  }
   fs::create_directories(out);
   for (const char* file : {"tokenizer.json", "tokens.bin"}) {
     fs::copy_file(run / file, out / file, fs::copy_options::overwrite_existing);
@@ -187,10 +197,11 @@ void write_pruned_run(const fs::path& run, const fs::path& out, const ModelConfi
                   split_corpus(tokens.size(), pruned.context, config.train.validation_fraction),
                   cpu_ops());
   std::copy_n(parameters, trainer.layout().stored(), trainer.parameters());
+  save_checkpoint(out, trainer, config.train.keep_checkpoints, tokenizer.end_of_text());
+  // The config last: with it but without the checkpoint, training would begin from nothing.
   Json file = {{"command", command}};
   file.update(run_config_to_json(config));
   write_file_atomic(out / "config.toml", to_toml(file));
-  save_checkpoint(out, trainer, config.train.keep_checkpoints, tokenizer.end_of_text());
 }
 
 }  // namespace headloom

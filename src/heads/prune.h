@@ -34,12 +34,17 @@ ModelConfig pruned_config(const ModelConfig& config, const std::vector<HeadId>& 
 void copy_kept(const ModelConfig& config, const float* parameters, const ModelConfig& pruned,
                const std::vector<HeadId>& kept, float* out);
 
-/// Tokens a second of whole forward passes over these sequences; median of several.
+/// Tokens a second of whole forward passes over up to 16 of these sequences; median of several.
 double forward_speed(const ModelConfig& config, float* parameters, const Sequences& sequences);
 
+/// What stands in the way of a pruned run, before any work is done. Errors: kUsage when `run` is no
+/// run, `out` holds one already, or heads share their keys.
+void check_prunable(const std::filesystem::path& run, const std::filesystem::path& out,
+                    const ModelConfig& config);
+
 /// Makes a run in `out` that begins with a checkpoint of the pruned model (step 0, moments zero),
-/// so that training goes on from it. The corpus is that of `run`. Errors: `out` holds a run
-/// already.
+/// so that training goes on from it, for `steps` or, when 0, for as long as `run` was trained. The
+/// corpus is that of `run`. Errors: as check_prunable.
 void write_pruned_run(const std::filesystem::path& run, const std::filesystem::path& out,
                       const ModelConfig& pruned, const float* parameters, std::int64_t steps,
                       const std::string& command);

@@ -35,15 +35,21 @@ void set_offsets(Sequences& s, std::span<const std::int32_t> ids, const Tokenize
   }
 }
 
-void add_all(std::vector<Targets>& all, std::vector<Targets> more) {
-  for (Targets& targets : more) {
-    if (!targets.keys.empty()) all.push_back(std::move(targets));
-  }
-}
-
 }  // namespace
 
+std::vector<Targets> text_targets(const Sequences& sequences, const Tokenizer& tokenizer) {
+  std::vector<Targets> all;
+  for (std::vector<Targets> some : {plain_targets(sequences), bracket_targets(sequences, tokenizer),
+                                    name_targets(sequences, find_names(sequences, tokenizer))}) {
+    for (Targets& targets : some) {
+      if (!targets.keys.empty()) all.push_back(std::move(targets));
+    }
+  }
+  return all;
+}
+
 Sequences cut_sequences(std::span<const std::int32_t> ids, std::int64_t count, std::int64_t seq) {
+  if (count < 2) fail_usage("{} sequences are too few; 2 are the least", count);
   const auto available = static_cast<std::int64_t>(ids.size()) / seq;
   if (available < 2) {
     fail("{} tokens are too few to examine heads on: two sequences of {} are the least", ids.size(),
@@ -61,26 +67,30 @@ std::vector<Question> make_questions(const std::filesystem::path& folder, const 
                                      const QuestionRequest& request) {
   const std::int64_t most = model.config.context;
   const std::int64_t seq = request.context > 0 ? request.context : std::min(most, kUsualContext);
-  if (seq < 2 || seq > most) {
-    fail_usage("--context {} does not work: 2 to the model's {} do", seq, most);
+  if (request.context < 0 || seq < 2 || seq > most) {
+    fail_usage("--context {} does not work: 2 to the model's {} do",
+               request.context != 0 ? request.context : seq, most);
+  }
+  if (request.text.empty() && !std::filesystem::exists(folder / "config.toml")) {
+    fail_usage("{} is no run that holds text out; name one with --text", folder.string());
   }
   const std::vector<std::int32_t> ids = request.text.empty()
                                             ? held_out_tokens(folder, kMostTokens)
                                             : tokens_of(request.text, model.tokenizer);
   Question text{cut_sequences(ids, request.sequences, seq), {}};
   Sequences& s = text.sequences;
-  add_all(text.targets, plain_targets(s));
-  add_all(text.targets, bracket_targets(s, model.tokenizer));
-  add_all(text.targets, name_targets(s, find_names(s, model.tokenizer)));
+  text.targets = text_targets(s, model.tokenizer);
   std::filesystem::path truth = request.text;
   truth.replace_extension(".truth.jsonl");
   if (!request.text.empty() && std::filesystem::exists(truth)) {
     set_offsets(s, ids, model.tokenizer);
-    add_all(text.targets, truth_targets(s, model.tokenizer, truth));
+    for (Targets& t : truth_targets(s, model.tokenizer, truth)) {
+      if (!t.keys.empty()) text.targets.push_back(std::move(t));
+    }
   }
-  Question repeated{repeated_random(s.batch, seq, model.tokenizer.vocab_size(), request.seed), {}};
-  add_all(repeated.targets, {induction_targets(repeated.sequences)});
-  return {std::move(text), std::move(repeated)};
+  const Repeated repeated =
+      repeated_random(s.batch, seq, model.tokenizer.vocab_size(), request.seed);
+  return {std::move(text), {repeated.sequences, {induction_targets(repeated)}}};
 }
 
 }  // namespace headloom

@@ -23,6 +23,9 @@ struct QuestionRequest {
 std::vector<Question> make_questions(const std::filesystem::path& folder, const LoadedModel& model,
                                      const QuestionRequest& request);
 
+/// Every pattern that can be found in any text and occurs in this one.
+std::vector<Targets> text_targets(const Sequences& sequences, const Tokenizer& tokenizer);
+
 /// Cuts tokens into at most `count` sequences, spread evenly over them, so that no part counts for
 /// all. Errors: fewer than two.
 Sequences cut_sequences(std::span<const std::int32_t> ids, std::int64_t count, std::int64_t seq);

@@ -139,9 +139,23 @@ HeadTable pattern_divergence(const ModelConfig& config, float* parameters, const
     }
   }
   for (std::size_t i = 0; i < table.values.size(); ++i) {
-    if (rows.values[i] > 0) table.values[i] /= rows.values[i];
+    table.values[i] = rows.values[i] > 0 ? table.values[i] / rows.values[i] : NAN;
   }
+  for (std::size_t h = 0; h < heads.size(); ++h) table.set(h, h, 0);
   return table;
+}
+
+double layer_correlation(const ModelConfig& config, const std::vector<double>& x,
+                         const std::vector<double>& y) {
+  double sum = 0, layers = 0;
+  for (std::int64_t l = 0; l < config.n_layers; ++l) {
+    if (config.heads_in(l) < 3) continue;
+    const auto from = static_cast<std::size_t>(config.first_head(l));
+    const auto count = static_cast<std::size_t>(config.heads_in(l));
+    sum += rank_correlation(std::span(x).subspan(from, count), std::span(y).subspan(from, count));
+    layers += 1;
+  }
+  return layers > 0 ? sum / layers : NAN;
 }
 
 std::vector<double> redundancy(const ModelConfig& config, const HeadTable& similarity) {

@@ -24,9 +24,15 @@ HeadTable output_similarity(const ModelConfig& config, float* parameters,
                             const Sequences& sequences, bool across_layers);
 
 /// How differently the heads look: Jensen-Shannon divergence of their rows beyond the sink, mean
-/// over rows 2 ... T-1, from 0 (alike) to ln 2. Units: nats. Source: Clark et al. 2019.
+/// over rows 2 ... T-1, from 0 (alike) to ln 2; NaN for two that have no row beyond the sink in
+/// common. Units: nats. Source: Clark et al. 2019.
 HeadTable pattern_divergence(const ModelConfig& config, float* parameters,
                              const Sequences& sequences);
+
+/// Mean over layers of the rank correlation of two numbers of each head. NaN where no layer has
+/// three heads: two are ranked alike or not by chance.
+double layer_correlation(const ModelConfig& config, const std::vector<double>& x,
+                         const std::vector<double>& y);
 
 /// Of each head the greatest similarity to another head of its layer: its redundancy.
 std::vector<double> redundancy(const ModelConfig& config, const HeadTable& similarity);

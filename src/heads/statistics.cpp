@@ -33,30 +33,47 @@ std::vector<double> ranks(std::span<const double> x) {
   return rank;
 }
 
-/// Standard error of the ratio of two sums over sequences.
-double ratio_error(std::span<const SequenceSum> sums, double ratio, double rows) {
+/// Sequences with rows: fewer tell nothing of their scatter.
+constexpr double kFewestSequences = 5;
+
+/// Standard error of the ratio of two sums over sequences, and how many of those have rows.
+struct RatioError {
+  double error = 0, count = 0;
+};
+RatioError ratio_error(std::span<const SequenceSum> sums, double ratio, double rows) {
   double squares = 0, count = 0;
   for (const SequenceSum& s : sums) {
     if (s.rows == 0) continue;
     squares += (s.sum - ratio * s.rows) * (s.sum - ratio * s.rows);
     count += 1;
   }
-  return count > 1 ? std::sqrt(squares * count / (count - 1)) / rows : INFINITY;
+  return {count > 1 ? std::sqrt(squares * count / (count - 1)) / rows : INFINITY, count};
 }
 
 }  // namespace
+
+double student_tail(double t, double degrees) {
+  const double size = std::sqrt(degrees * std::log1p(t * t / degrees));
+  const double normal = (8 * degrees + 1) / (8 * degrees + 3) * size;
+  return 0.5 * std::erfc(std::copysign(normal, t) / std::sqrt(2.0));
+}
+
+double mean_above_zero(std::span<const SequenceSum> sums) {
+  double total = 0, rows = 0;
+  for (const SequenceSum& s : sums) total += s.sum, rows += s.rows;
+  if (rows == 0) return 1;
+  const auto [error, count] = ratio_error(sums, total / rows, rows);
+  if (count < kFewestSequences) return 1;
+  if (error == 0) return total > 0 ? 0 : 1;  // every sequence says the same
+  return student_tail(total / rows / error, count - 1);
+}
 
 Estimate estimate_mean(std::span<const SequenceSum> sums, std::uint64_t seed) {
   double total = 0, rows = 0;
   for (const SequenceSum& s : sums) total += s.sum, rows += s.rows;
   if (rows == 0) return {};
   Estimate result{.mean = total / rows, .rows = static_cast<std::int64_t>(rows)};
-  const double error = ratio_error(sums, result.mean, rows);
-  if (error > 0) {
-    result.p = 0.5 * std::erfc(result.mean / error / std::sqrt(2.0));
-  } else {
-    result.p = result.mean > 0 ? 0 : 1;  // every sequence says the same
-  }
+  result.p = mean_above_zero(sums);
   Rng rng(mix_seed(seed, sums.size()));
   std::vector<double> means;
   for (int sample = 0; sample < kResamples; ++sample) {

@@ -23,9 +23,17 @@ struct SequenceSum {
 
 /// sum / rows over all sequences; interval from 1000 bootstrap resamples of the sequences (the same
 /// ones for the same seed and number of sequences, so that differences between two estimates carry
-/// no noise of their own); p from the normal approximation with the ratio's standard error. Without
-/// rows everything is 0 and p is 1. Source: Efron & Tibshirani 1993.
+/// no noise of their own); p from Student's t with the ratio's standard error, 1 where fewer than
+/// five sequences have rows. Without rows everything is 0 and p is 1. Source: Efron & Tibshirani
+/// 1993.
 Estimate estimate_mean(std::span<const SequenceSum> sums, std::uint64_t seed);
+
+/// That p alone, without the resampling.
+double mean_above_zero(std::span<const SequenceSum> sums);
+
+/// Chance that Student's t is at least `t`, t and its degrees of freedom as given; right to a few
+/// percent of itself. Source: Wallace 1959.
+double student_tail(double t, double degrees);
 
 /// Which hypotheses are rejected when the false-discovery rate is held at `rate`: of those marked
 /// true, at most that share is false, on average. Source: Benjamini & Hochberg 1995.

@@ -25,7 +25,8 @@ class OpenBrackets {
       if (closer != kClosers.npos || ends_quote) {
         const char wanted = ends_quote ? '"' : kOpeners[closer];
         if (open_.empty() || open_.back().kind != wanted) continue;
-        partner = open_.back().position;
+        // A token that opens and closes by itself has no partner to look at.
+        if (open_.back().position != position) partner = open_.back().position;
         open_.pop_back();
       } else if (c == '"' || kOpeners.find(c) != kOpeners.npos) {
         open_.push_back({c, position});
@@ -129,25 +130,30 @@ std::vector<Targets> bracket_targets(const Sequences& s, const Tokenizer& tokeni
   return {collect_targets("closer", s, one_key(partner)), open};
 }
 
-Sequences repeated_random(std::int64_t batch, std::int64_t seq, std::int64_t vocab,
-                          std::uint64_t seed) {
-  Sequences s{.batch = batch, .seq = seq, .ids = {}, .offsets = {}};
+Repeated repeated_random(std::int64_t batch, std::int64_t seq, std::int64_t vocab,
+                         std::uint64_t seed) {
+  Repeated r{.sequences = {.batch = batch, .seq = seq, .ids = {}, .offsets = {}}, .period = {}};
+  Sequences& s = r.sequences;
   Rng rng(seed);
-  const std::int64_t half = (seq + 1) / 2;
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(n)));
+  };
   for (std::int64_t b = 0; b < batch; ++b) {
+    const std::int64_t least = std::max<std::int64_t>(1, seq / 4), most = (seq + 1) / 2;
+    r.period.push_back(least + below(most - least + 1));
     for (std::int64_t t = 0; t < seq; ++t) {
-      s.ids.push_back(t < half
-                          ? static_cast<std::int32_t>(rng.below(static_cast<std::uint64_t>(vocab)))
-                          : s.at(b, t - half));
+      const bool fresh = t < r.period.back();
+      s.ids.push_back(fresh ? static_cast<std::int32_t>(below(vocab))
+                            : s.at(b, t - r.period.back()));
     }
   }
-  return s;
+  return r;
 }
 
-Targets induction_targets(const Sequences& s) {
-  const std::int64_t half = (s.seq + 1) / 2;
+Targets induction_targets(const Repeated& repeated) {
+  const Sequences& s = repeated.sequences;
   return collect_targets("induction", s, [&](std::int64_t b, std::int64_t t, auto& keys) {
-    if (t < half) return;
+    if (t < repeated.period[static_cast<std::size_t>(b)]) return;
     for (std::int64_t j = 1; j < t; ++j) {
       if (s.at(b, j - 1) == s.at(b, t)) keys.push_back(static_cast<std::int32_t>(j));
     }

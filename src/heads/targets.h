@@ -1,8 +1,10 @@
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "ops/attend_probe.h"
 #include "tokenizer/tokenizer.h"
 
@@ -51,6 +53,10 @@ Targets collect_targets(const char* pattern, const Sequences& s, Keys&& keys_of)
   for (std::int64_t b = 0; b < s.batch; ++b) {
     for (std::int64_t t = 0; t < s.seq; ++t) {
       keys_of(b, t, targets.keys);
+      if (targets.keys.size() > std::numeric_limits<std::int32_t>::max()) {
+        fail("{} has more keys than can be counted in these {} sequences; look at fewer", pattern,
+             s.batch);
+      }
       targets.begin.push_back(static_cast<std::int32_t>(targets.keys.size()));
     }
   }
@@ -72,13 +78,18 @@ std::vector<Targets> plain_targets(const Sequences& sequences);
 /// bracket` is judged where a closing one comes next.
 std::vector<Targets> bracket_targets(const Sequences& sequences, const Tokenizer& tokenizer);
 
-/// Sequences whose second half repeats their first, of random tokens: what a head that looks for
-/// the continuation of an earlier copy can do there owes nothing to language.
-Sequences repeated_random(std::int64_t batch, std::int64_t seq, std::int64_t vocab,
-                          std::uint64_t seed);
+/// Random tokens that repeat: what a head that looks for the continuation of an earlier copy can do
+/// there owes nothing to language. Every sequence has a period of its own, a quarter to a half of
+/// its length, so that looking back by a fixed distance is of no help.
+struct Repeated {
+  Sequences sequences;
+  std::vector<std::int64_t> period;  ///< [B] token t is token t - period again
+};
+Repeated repeated_random(std::int64_t batch, std::int64_t seq, std::int64_t vocab,
+                         std::uint64_t seed);
 
-/// Induction on such sequences: at every query of the second half the tokens that followed earlier
-/// copies of it. Source: Olsson et al. 2022.
-Targets induction_targets(const Sequences& repeated);
+/// Induction on such sequences: at every query that is a repetition the tokens that followed
+/// earlier copies of it. Source: Olsson et al. 2022.
+Targets induction_targets(const Repeated& repeated);
 
 }  // namespace headloom

@@ -1,12 +1,9 @@
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/rng.h"
 #include "base/threads.h"
 #include "heads/circuits.h"
 #include "heads/findings_json.h"
@@ -22,9 +19,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Bytes of patterns that a page may hold before they become text, and the most sequences shown.
-constexpr std::int64_t kPatternBytes = 4 << 20;
+/// Cells of patterns that a page holds at most, and the most sequences shown. A model whose heads
+/// have more of them in one sequence is shown its beginning.
+constexpr std::int64_t kMostCells = 12 << 20;
 constexpr std::int64_t kMostShown = 4;
+/// Points of a curve over training: more than a screen can tell apart.
+constexpr std::size_t kMostPoints = 400;
 /// Sequences for what costs a pass per pair of heads, or per checkpoint.
 constexpr std::int64_t kFewSequences = 16;
 
@@ -44,12 +44,19 @@ std::string base64(const std::vector<std::uint8_t>& bytes) {
   return text;
 }
 
+/// Tokens of a sequence that are shown: all, as far as the page has room for them.
+std::int64_t shown_tokens(const Question& question, std::size_t heads) {
+  const double room = 2.0 * static_cast<double>(kMostCells) / static_cast<double>(heads);
+  return std::min(question.sequences.seq, static_cast<std::int64_t>(std::sqrt(room)));
+}
+
 /// The sequences in which most patterns occur, so that every head has something to show.
 std::vector<std::int64_t> sequences_to_show(const Question& question, std::size_t heads) {
   const Sequences& s = question.sequences;
   const std::int64_t each = static_cast<std::int64_t>(heads) * s.seq * (s.seq + 1) / 2;
+  // A third of the room for more than one: a page of a few MB where that is enough.
   const std::int64_t count =
-      std::clamp<std::int64_t>(kPatternBytes / each, 1, std::min(kMostShown, s.batch));
+      std::clamp<std::int64_t>(kMostCells / 3 / each, 1, std::min(kMostShown, s.batch));
   std::vector<std::pair<std::int64_t, std::int64_t>> found;  // patterns that do not occur, place
   for (std::int64_t b = 0; b < s.batch; ++b) {
     std::int64_t missing = 0;
@@ -67,11 +74,11 @@ std::vector<std::int64_t> sequences_to_show(const Question& question, std::size_
   return shown;
 }
 
-Json targets_json(const Question& question, std::int64_t b) {
+Json targets_json(const Question& question, std::int64_t b, std::int64_t tokens) {
   Json all = Json::object();
   for (const Targets& t : question.targets) {
     Json rows = Json::object();
-    for (std::int64_t i = 0; i < question.sequences.seq; ++i) {
+    for (std::int64_t i = 0; i < tokens; ++i) {
       const auto row = static_cast<std::size_t>(b * question.sequences.seq + i);
       if (!t.eligible(static_cast<std::int64_t>(row))) continue;
       rows[std::to_string(i)] = std::vector<std::int32_t>(t.keys.begin() + t.begin[row],
@@ -88,17 +95,18 @@ Json shown_json(const LoadedModel& model, const Question& question) {
   const std::vector<HeadId> heads = all_heads(model.config);
   PatternReader reader(model.config, model.parameters.data(), s.seq);
   std::vector<float> row(static_cast<std::size_t>(s.seq));
+  const std::int64_t tokens_shown = shown_tokens(question, heads.size());
   Json list = Json::array();
   for (const std::int64_t b : sequences_to_show(question, heads.size())) {
     const std::int32_t* ids = s.ids.data() + b * s.seq;
     reader.read(ids);
     Json tokens = Json::array(), patterns = Json::object();
-    for (const TokenText& token : token_texts(ids, s.seq, model.tokenizer)) {
+    for (const TokenText& token : token_texts(ids, tokens_shown, model.tokenizer)) {
       tokens.push_back(token.joined.empty() ? Json(token.text) : Json({token.text, token.joined}));
     }
     for (const HeadId& head : heads) {
       std::vector<std::uint8_t> cells;
-      for (std::int64_t i = 0; i < s.seq; ++i) {
+      for (std::int64_t i = 0; i < tokens_shown; ++i) {
         reader.row(head, i, row.data());
         for (std::int64_t j = 0; j <= i; ++j) {
           const float p = std::clamp(row[static_cast<std::size_t>(j)], 0.0F, 1.0F);
@@ -109,7 +117,7 @@ Json shown_json(const LoadedModel& model, const Question& question) {
     }
     list.push_back({{"number", b},
                     {"tokens", std::move(tokens)},
-                    {"targets", targets_json(question, b)},
+                    {"targets", targets_json(question, b, tokens_shown)},
                     {"patterns", std::move(patterns)}});
   }
   return list;
@@ -127,17 +135,27 @@ std::vector<Json> read_lines(const fs::path& path) {
   return lines;
 }
 
+/// At most kMostPoints of the points, evenly chosen, the last one among them.
+std::vector<Json> thinned(const std::vector<Json>& points) {
+  if (points.size() <= kMostPoints) return points;
+  std::vector<Json> some;
+  for (std::size_t i = 1; i <= kMostPoints; ++i) {
+    some.push_back(points[i * points.size() / kMostPoints - 1]);
+  }
+  return some;
+}
+
 Json timeline_json(const fs::path& run) {
-  Json loss = Json::array(), validation = Json::array();
+  std::vector<Json> loss, validation;
   for (const Json& line : read_lines(run / "metrics.jsonl")) {
-    if (line.contains("loss")) loss.push_back({line["step"], line["loss"]});
+    if (line.contains("loss")) loss.push_back(Json::array({line["step"], line["loss"]}));
     if (line.contains("validation_loss")) {
-      validation.push_back({line["step"], line["validation_loss"]});
+      validation.push_back(Json::array({line["step"], line["validation_loss"]}));
     }
   }
-  return {{"loss", std::move(loss)},
-          {"validation", std::move(validation)},
-          {"heads", read_lines(run / "heads.jsonl")}};
+  return {{"loss", thinned(loss)},
+          {"validation", thinned(validation)},
+          {"heads", thinned(read_lines(run / "heads.jsonl"))}};
 }
 
 Sequences first_few(const Sequences& s) {
@@ -151,7 +169,7 @@ Json table_json(const HeadTable& table) {
   for (std::size_t a = 0; a < table.heads; ++a) {
     Json row = Json::array();
     for (std::size_t b = 0; b < table.heads; ++b) {
-      row.push_back(std::round(1e4 * table.at(a, b)) / 1e4);
+      row.push_back(std::round(1e4 * table.at(a, b)) / 1e4);  // NaN is written as null
     }
     rows.push_back(std::move(row));
   }
@@ -163,10 +181,6 @@ Json table_json(const HeadTable& table) {
 Json pruning_json(const LoadedModel& model, const Sequences& s, std::uint64_t seed) {
   float* parameters = model.parameters.data();
   Ablator ablator(model.config, parameters, s);
-  const std::vector<float> zero(s.ids.size());
-  const auto loss_of = [&](const RowResults& r) {
-    return mean_change(zero, r.loss, s, nullptr, Rows::kAll, seed).mean;
-  };
   Json curves = Json::array();
   for (const PruneBy by :
        {PruneBy::kAblation, PruneBy::kImportance, PruneBy::kGradient, PruneBy::kRandom}) {
@@ -175,7 +189,7 @@ Json pruning_json(const LoadedModel& model, const Sequences& s, std::uint64_t se
     for (const double keep : {1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25}) {
       const std::vector<HeadId> kept = heads_to_keep(model.config, worths, keep);
       Json point = {{"heads", kept.size()},
-                    {"loss", loss_of(ablator.with_gates(gates_of(model.config, kept)))}};
+                    {"loss", mean_loss(ablator.with_gates(gates_of(model.config, kept)), s)}};
       if (by == PruneBy::kAblation && model.config.n_kv_heads == 0) {
         const ModelConfig config = pruned_config(model.config, kept);
         const ParameterArray<float> pruned{ParameterLayout(config)};
@@ -189,28 +203,18 @@ Json pruning_json(const LoadedModel& model, const Sequences& s, std::uint64_t se
   return curves;
 }
 
-/// Mean over layers of the rank correlation of two numbers of each head.
-double layer_correlation(const ModelConfig& config, const std::vector<double>& x,
-                         const std::vector<double>& y) {
-  double sum = 0, layers = 0;
-  for (std::int64_t l = 0; l < config.n_layers; ++l) {
-    const auto from = static_cast<std::ptrdiff_t>(config.first_head(l)),
-               to = static_cast<std::ptrdiff_t>(config.first_head(l + 1));
-    if (to - from < 3) continue;
-    sum += rank_correlation(std::vector<double>(x.begin() + from, x.begin() + to),
-                            std::vector<double>(y.begin() + from, y.begin() + to));
-    layers += 1;
-  }
-  return layers > 0 ? sum / layers : 0.0;
-}
-
 /// At every checkpoint that is kept: how gradient share goes with ablation loss and redundancy.
 Json claim_json(const fs::path& run, const LoadedModel& newest, const Sequences& s) {
   Json list = Json::array();
   if (!fs::exists(run / "config.toml")) return list;
   for (const fs::path& checkpoint : list_checkpoints(run)) {
     const ParameterArray<float> parameters(newest.layout);
-    load_parameters(checkpoint, newest.layout, parameters.data());
+    try {
+      load_parameters(checkpoint, newest.layout, parameters.data());
+    } catch (const Error&) {
+      if (fs::exists(checkpoint / "model.safetensors")) throw;
+      continue;  // a training that goes on has removed it meanwhile
+    }
     const ModelConfig& config = newest.config;
     const std::vector<double> share =
         head_worths(PruneBy::kGradient, config, parameters.data(), s, 1);
@@ -227,8 +231,7 @@ Json claim_json(const fs::path& run, const LoadedModel& newest, const Sequences&
 }
 
 Json circuits_json(const LoadedModel& model, std::uint64_t seed) {
-  const ParameterArray<float> fresh(model.layout);
-  initialise(model.layout, model.config, mix_seed(seed, 0x6E756C6C), fresh.data());
+  const ParameterArray<float> fresh = fresh_parameters(model.config, seed);
   Json composition = Json::object();
   for (const Composition kind : {Composition::kQuery, Composition::kKey, Composition::kValue}) {
     composition[std::string(enum_name(kind))] =
@@ -239,7 +242,13 @@ Json circuits_json(const LoadedModel& model, std::uint64_t seed) {
 }
 
 std::string hash_of(const Sequences& s) {
-  return fmt::format("{:016x}", XXH3_64bits(s.ids.data(), s.ids.size() * sizeof(std::int32_t)));
+  const auto* bytes = reinterpret_cast<const char*>(s.ids.data());
+  return hash_hex(hash_bytes({bytes, s.ids.size() * sizeof(std::int32_t)}));
+}
+
+/// The last name of a path, with or without a slash behind it.
+std::string name_of(const fs::path& run) {
+  return (run / "").parent_path().filename().string();
 }
 
 }  // namespace
@@ -255,7 +264,7 @@ Json report_data(const fs::path& run, const QuestionRequest& request, std::int64
               });
   const Question& text = e.questions[0];
   const Sequences few = first_few(text.sequences);
-  Json data = {{"run", run.filename().string()},
+  Json data = {{"run", name_of(run)},
                {"findings", findings_in_words(e)},
                {"examination", examination_json(e)}};
   data["layers"] = model.config.n_layers;

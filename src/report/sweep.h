@@ -24,7 +24,8 @@ struct SweepRow {
 };
 
 /// Trains (or, where a folder under `inputs.out` holds the run already, takes) a run for each
-/// number of heads and examines it. Errors: kUsage when a number does not divide the width.
+/// number of heads and examines it. Errors: kUsage, before any training, when a number does not
+/// divide the width, or when a run that is there was trained in another way.
 std::vector<SweepRow> sweep_heads(const TrainInputs& inputs, const std::vector<std::int64_t>& heads,
                                   const QuestionRequest& question);
 

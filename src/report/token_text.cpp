@@ -38,6 +38,10 @@ std::vector<TokenText> token_texts(const std::int32_t* ids, std::int64_t seq,
     }
     at = end;
   }
+  for (std::int64_t t = 0; t < seq; ++t) {
+    if (ids[t] == tokenizer.end_of_text())
+      texts[static_cast<std::size_t>(t)].text = "<end of text>";
+  }
   return texts;
 }
 

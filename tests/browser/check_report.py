@@ -22,7 +22,7 @@ from selenium.webdriver.support.ui import Select
 
 def start_browser():
     options = webdriver.ChromeOptions()
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,1000",
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1280,1900",
                  "--force-color-profile=srgb", "--hide-scrollbars"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
@@ -61,7 +61,7 @@ def check_heads(page):
     page.find(f'#grid-table button[data-head="{heads[-1]}"]').click()
     page.expect("a click selects a head", page.text("#head-name") == heads[-1])
     page.expect("the address names it", page.browser.current_url.endswith("#" + heads[-1]))
-    page.find("body").send_keys(Keys.ARROW_LEFT)
+    page.find(f'#grid-table button[data-head="{heads[-1]}"]').send_keys(Keys.ARROW_LEFT)
     page.expect("an arrow key moves on", page.text("#head-name") == heads[-2])
     page.open("#" + heads[1])
     page.expect("a deep link opens its head", page.text("#head-name") == heads[1])
@@ -72,6 +72,14 @@ def check_pattern(page):
     tokens = page.browser.find_elements(By.CSS_SELECTOR, "#tokens > span")
     page.expect("tokens are shown", len(tokens) == len(page.data()["shown"][0]["tokens"]))
     page.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", overlay)
+    spent = page.browser.execute_script(
+        "const o = document.getElementById('overlay'), b = o.getBoundingClientRect();"
+        "const start = performance.now();"
+        "for (let k = 0; k < 20; ++k) o.dispatchEvent(new MouseEvent('mousemove',"
+        " {clientX: b.left + 2, clientY: b.top + b.height * (k + .5) / 20}));"
+        "document.body.getBoundingClientRect();"
+        "return (performance.now() - start) / 20")
+    page.expect(f"a move of the mouse costs {spent:.1f} ms, far below what a hand notices", spent < 100)
     # The middle of the canvas is query T/2.
     ActionChains(page.browser).move_to_element(overlay).perform()
     hovered = page.text("#hover")
@@ -84,6 +92,15 @@ def check_pattern(page):
     page.expect("it stays when the mouse goes on", page.text("#hover") == held)
     page.find("body").send_keys(Keys.ESCAPE)
     page.expect("Escape lets go", page.text("#hover") == "")
+    overlay.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
+    page.expect("the pattern can be walked by keyboard", page.text("#hover").startswith("held: query 1 "))
+    overlay.send_keys(Keys.ESCAPE)
+    examples = page.browser.find_elements(By.CSS_SELECTOR, ".example")
+    if examples:
+        page.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", examples[0])
+        examples[0].click()
+        page.expect("an example opens its row", page.text("#hover").startswith("held: query "))
+        page.find("body").send_keys(Keys.ESCAPE)
     # Keys behind the query are not there: nothing is drawn right of the diagonal.
     alpha = page.browser.execute_script(
         "const c = document.getElementById('pattern');"

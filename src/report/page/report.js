@@ -11,6 +11,9 @@ const make = (tag, text, className) => {
   if (className) e.className = className;
   return e;
 };
+// Loops: lists here may be longer than a function may have arguments.
+const largest = (list, start = -Infinity) => list.reduce((a, b) => b > a ? b : a, start);
+const smallest = (list, start = Infinity) => list.reduce((a, b) => b < a ? b : a, start);
 const fixed = (x, digits = 3) => x === null || x === undefined || Number.isNaN(x) ? "–" : x.toFixed(digits);
 const isDark = () => document.documentElement.dataset.theme === "dark";
 const ink = () => getComputedStyle(document.documentElement).getPropertyValue("--ink");
@@ -39,9 +42,9 @@ function drawBar(holder, color, low, high) {
 }
 
 // Whitespace and control characters made visible.
-const visible = text => text.replace(/[\u0000-\u0020\u007f\u00a0]/g, c =>
+const visible = text => text.replace(/[\u0000-\u0020\u007f-\u00a0\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, c =>
   c === " " ? "·" : c === "\n" ? "⏎" : c === "\t" ? "→" : c === "\u007f" ? "␡" : c === "\u00a0" ? "⍽" :
-  String.fromCharCode(0x2400 + c.charCodeAt(0)));
+  c < " " ? String.fromCharCode(0x2400 + c.charCodeAt(0)) : `⟨${c.charCodeAt(0).toString(16)}⟩`);
 const tokenText = token => typeof token === "string" ? visible(token) : visible(token[0]);
 const tokenTitle = token => typeof token === "string" ? "" : `part of ${token[1]}`;
 
@@ -126,7 +129,7 @@ function metricOf(head) {
   return head[which];
 }
 function range(values) {
-  const low = Math.min(...values), high = Math.max(...values);
+  const low = smallest(values), high = largest(values);
   if (low < 0 && $("grid-metric").value === "copying") { const most = Math.max(-low, high); return [-most, most]; }
   return [0, Math.max(high, 1e-9)];
 }
@@ -178,10 +181,10 @@ function plot(canvas, series, options = {}) {
   const points = series.flatMap(s => s.points).filter(p => p[1] !== null);
   if (!points.length) { g.fillStyle = soft(); g.fillText("nothing recorded", pad, h / 2); return null; }
   const xs = points.map(p => p[0]);
-  const x0 = Math.min(...xs), x1 = Math.max(...xs, x0 + 1e-9);
+  const x0 = smallest(xs), x1 = largest(xs, x0 + 1e-9);
   const yRange = axis => {
     const ys = series.filter(s => (s.axis ?? 0) === axis).flatMap(s => s.points).map(p => p[1]).filter(y => y !== null);
-    const low = options.zero && axis === 0 ? Math.min(0, ...ys) : Math.min(...ys), high = Math.max(...ys);
+    const low = smallest(ys, options.zero && axis === 0 ? 0 : Infinity), high = largest(ys);
     return [low, high > low ? high : low + 1];
   };
   const ranges = [yRange(0), series.some(s => s.axis === 1) ? yRange(1) : null];
@@ -219,7 +222,7 @@ function drawTimeline() {
   const look = looks[at];
   if (X) { const g = $("time-canvas").getContext("2d"); g.strokeStyle = ink(); g.lineWidth = 1; g.beginPath(); g.moveTo(X(look.step), 18); g.lineTo(X(look.step), 314); g.stroke(); }
   $("time-label").textContent = `${look.step}`;
-  const values = look.heads.map(h => live(h, metric)), high = Math.max(1e-9, ...looks.flatMap(l => l.heads.map(h => live(h, metric))));
+  const values = look.heads.map(h => live(h, metric)), high = largest(looks.flatMap(l => l.heads.map(h => live(h, metric))), 1e-9);
   const table = make("table", undefined, "mini");
   for (let l = 0; l < data.layers; ++l) {
     const row = make("tr");
@@ -360,10 +363,11 @@ function alikeTable() {
 function drawAlike() {
   const canvas = $("alike"), g = canvas.getContext("2d"), n = heads.length, cell = canvas.width / n, table = alikeTable();
   const values = heads.flatMap((_, a) => heads.map((_, b) => table(a, b)));
-  const signed = !["similarity", "divergence"].includes($("alike-by").value), most = Math.max(1e-9, ...values.map(Math.abs));
+  const signed = !["similarity", "divergence"].includes($("alike-by").value), most = largest(values.map(Math.abs), 1e-9);
   const top = $("alike-by").value === "similarity" ? 1 : $("alike-by").value === "divergence" ? Math.LN2 : most;
   g.clearRect(0, 0, canvas.width, canvas.height);
   for (let a = 0; a < n; ++a) for (let b = 0; b < n; ++b) {
+    if (table(a, b) === null) continue;  // not there, which is not 0
     g.fillStyle = css(signed ? diverging(table(a, b) / top) : sequential(table(a, b) / top));
     g.fillRect(b * cell, a * cell, Math.ceil(cell), Math.ceil(cell));
   }
@@ -390,7 +394,7 @@ function drawWorth() {
   const table = make("table"), top = make("tr");
   ["head", "ablation", "", "importance", ""].forEach((t, i) => top.append(make("th", t, i ? "" : "word")));
   table.append(top);
-  const mostCost = Math.max(1e-9, ...heads.map(h => h.cost.mean)), mostImportance = Math.max(1e-9, ...heads.map(h => h.importance));
+  const mostCost = largest(heads.map(h => h.cost.mean), 1e-9), mostImportance = largest(heads.map(h => h.importance), 1e-9);
   const bar = x => { const cell = make("td"), b = make("span"); b.style.cssText = `display:inline-block;height:.7rem;width:${Math.max(0, 110 * x)}px;background:#0072b2`; cell.className = "word"; cell.append(b); return cell; };
   [...heads].sort((a, b) => b.cost.mean - a.cost.mean).slice(0, 24).forEach(h => {
     const row = make("tr"), name = make("td", undefined, "word"), link = make("a", h.head);
@@ -415,11 +419,11 @@ function drawWorth() {
   $("pruning-table").replaceChildren(prune);
 }
 function drawClaim() {
-  const points = looks.map(l => [l.step, l.share_vs_redundancy]);
+  const points = looks.map(l => [l.step, l.share_vs_redundancy]).filter(p => p[1] !== null);
   plot($("claim"), [{ points, color: hues[0], width: 2 }], { zero: true, labels: [["gradient share and redundancy", hues[0]]] });
   const mean = points.length ? points.reduce((s, p) => s + p[1], 0) / points.length : 0;
   $("claim-text").textContent = points.length ? `Mean rank correlation of gradient share with redundancy over training: ${fixed(mean, 2)}. The claim says it is negative; ` +
-    (mean < -.1 ? "here it is." : mean > .1 ? "here it is positive." : "here it is near zero.") + " Among few heads a layer, correlations scatter." : "";
+    (mean < -.1 ? "here it is." : mean > .1 ? "here it is positive." : "here it is near zero.") + " Among few heads a layer, correlations scatter." : "Not measured: it needs heads.jsonl and three heads in a layer.";
   const table = make("table"), top = make("tr");
   ["checkpoint", "share and ablation", "share and redundancy"].forEach((t, i) => top.append(make("th", t, i ? "" : "word")));
   table.append(top);
@@ -444,8 +448,14 @@ $("download").addEventListener("click", () => {
   link.click();
 });
 
+// Up and down move from query to query in the pattern, Enter holds one.
+function walkPattern(event) {
+  const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+  if (step) { state.query = Math.min(spans.length - 1, Math.max(0, state.query + step)); drawQuery(); event.preventDefault(); }
+  if (event.key === "Enter" && state.query >= 0) lock(state.query);
+}
 // Selection, keyboard, deep links, theme ---------------------------------------------------------
-function select(name) { if (location.hash !== "#" + name) location.hash = name; else open(name); }
+function select(name) { history.replaceState(null, "", "#" + name); open(name); }
 function open(name) {
   state.head = name;
   state.query = -1;
@@ -457,7 +467,9 @@ function open(name) {
 addEventListener("hashchange", () => { const name = location.hash.slice(1); if (byName.has(name)) open(name); });
 addEventListener("keydown", event => {
   if (event.key === "Escape") { state.locked = false; state.query = -1; drawQuery(); return; }
-  if (event.target.matches("select, input") || event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.ctrlKey || event.altKey || event.metaKey) return;
+  if (event.target.id === "overlay") { walkPattern(event); return; }
+  if (!event.target.closest("#grid-table")) return;  // elsewhere the arrows scroll
   const at = heads[byName.get(state.head)];
   const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
   if (!step) { if (event.key === "Enter" && event.target.dataset.head) setTimeout(() => $("head").scrollIntoView()); return; }
@@ -468,7 +480,11 @@ addEventListener("keydown", event => {
   select(next.head);
   document.querySelector(`#grid-table button[data-head="${next.head}"]`)?.focus({ preventScroll: true });
 });
-function drawAll() { drawGrid(); drawTimeline(); drawHead(); drawAlike(); drawWorth(); drawClaim(); }
+function drawAll() {
+  for (const draw of [drawGrid, drawTimeline, drawHead, drawAlike, drawWorth, drawClaim]) {
+    try { draw(); } catch (error) { console.error(error); }  // one that fails leaves the others standing
+  }
+}
 $("theme").addEventListener("click", () => { document.documentElement.dataset.theme = isDark() ? "light" : "dark"; drawAll(); });
 document.documentElement.dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 if (byName.has(location.hash.slice(1))) state.head = location.hash.slice(1);
