@@ -300,6 +300,17 @@ TEST(Circuits, CompositionIsSeenWhereItIsPlanted) {
   };
   EXPECT_EQ(most(Composition::kKey), earlier * n + later);
   EXPECT_NE(most(Composition::kQuery), earlier * n + later);
+  // With rope the distance turns queries; values do not know it.
+  config.positions = Positions::kRope;
+  const ParameterLayout turned(config);
+  const ParameterArray<float> weights(turned), again(turned);
+  initialise(turned, config, 2, weights.data());
+  initialise(turned, config, 1, again.data());
+  const auto at = [&](Composition kind, std::int64_t distance) {
+    return composition_scores(kind, config, weights.data(), again.data(), distance);
+  };
+  EXPECT_NE(at(Composition::kKey, 0), at(Composition::kKey, 3));
+  EXPECT_EQ(at(Composition::kValue, 0), at(Composition::kValue, 3));
 }
 
 TEST(Statistics, KnownAnswers) {

@@ -354,6 +354,7 @@ function drawHead() {
 }
 
 // 5. Worth ---------------------------------------------------------------------------------------
+Object.keys(data.circuits.composition).forEach(name => option($("alike-by"), name, name.replace(/^(query|key|value)/, "$1 composition")));
 function alikeTable() {
   const by = $("alike-by").value, n = heads.length;
   if (by === "similarity" || by === "divergence") return (a, b) => data[by][a][b];
