@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "heads/importance.h"
+#include "ops/rope_ref.h"
 
 namespace headloom {
 namespace {
@@ -29,8 +30,20 @@ struct HeadMatrices {
   Dense query, key, value, out;  ///< [C,HS] three times, [HS,C]
 };
 
+/// Columns of queries, turned as rope turns those that stand `distance` tokens behind a key.
+void turn(Dense& query, double base, std::int64_t distance) {
+  const std::int64_t half = query.cols() / 2;
+  for (std::int64_t i = 0; i < half; ++i) {
+    const double angle = static_cast<double>(distance) * rope_frequency(i, query.cols(), base);
+    const Eigen::VectorXd u = query.col(i), v = query.col(i + half);
+    query.col(i) = u * std::cos(angle) - v * std::sin(angle);
+    query.col(i + half) = u * std::sin(angle) + v * std::cos(angle);
+  }
+}
+
 std::vector<HeadMatrices> matrices_of(const ModelConfig& config,
-                                      const ModelWeights<const float>& weights) {
+                                      const ModelWeights<const float>& weights,
+                                      std::int64_t distance = 0) {
   std::vector<HeadMatrices> all;
   for (const HeadId& head : all_heads(config)) {
     const HeadSlices s = head_slices(config, weights, head);
@@ -96,11 +109,12 @@ std::vector<double> copying_scores(const ModelConfig& config, const float* param
 }
 
 std::vector<double> composition_scores(Composition kind, const ModelConfig& config,
-                                       const float* parameters, const float* untrained) {
+                                       const float* parameters, const float* untrained,
+                                       std::int64_t distance) {
   const ParameterLayout layout(config);
   const std::vector<HeadId> heads = all_heads(config);
   const auto scores_of = [&](const float* some) {
-    const std::vector<HeadMatrices> matrices = matrices_of(config, layout.views(some));
+    const std::vector<HeadMatrices> matrices = matrices_of(config, layout.views(some), distance);
     std::vector<double> scores(heads.size() * heads.size());
     for (std::size_t a = 0; a < heads.size(); ++a) {
       for (std::size_t b = 0; b < heads.size(); ++b) {

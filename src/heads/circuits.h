@@ -22,9 +22,11 @@ struct EnumNames<Composition> {
 /// ||A B|| / (||A|| ||B||), A the earlier head's W_V W_O, B what reads it (W_Q W_K^T, its
 /// transpose, or W_V W_O), less the mean of the same in `untrained`, weights fresh from the
 /// initialisation: 0 is what chance gives. Row: the earlier head, column: the later; 0 where there
-/// is no later layer. Positions are left out: under rope, queries and keys are compared at distance
-/// 0. Source: Elhage et al. 2021.
+/// is no later layer. Learned positions are left out. Under rope the product of a query and a key
+/// depends on how far the query stands behind the key: `distance`, in tokens, turns the queries by
+/// that much. Source: Elhage et al. 2021.
 std::vector<double> composition_scores(Composition kind, const ModelConfig& config,
-                                       const float* parameters, const float* untrained);
+                                       const float* parameters, const float* untrained,
+                                       std::int64_t distance = 0);
 
 }  // namespace headloom

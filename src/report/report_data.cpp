@@ -234,8 +234,14 @@ Json circuits_json(const LoadedModel& model, std::uint64_t seed) {
   const ParameterArray<float> fresh = fresh_parameters(model.config, seed);
   Json composition = Json::object();
   for (const Composition kind : {Composition::kQuery, Composition::kKey, Composition::kValue}) {
-    composition[std::string(enum_name(kind))] =
-        composition_scores(kind, model.config, model.parameters.data(), fresh.data());
+    const bool turns = model.config.positions == Positions::kRope && kind != Composition::kValue;
+    for (const std::int64_t distance : {0, 1, 4, 16}) {
+      if (distance > 0 && !turns) break;
+      std::string name(enum_name(kind));
+      if (turns) name += fmt::format(" at distance {}", distance);
+      composition[name] =
+          composition_scores(kind, model.config, model.parameters.data(), fresh.data(), distance);
+    }
   }
   return {{"copying", copying_scores(model.config, model.parameters.data())},
           {"composition", std::move(composition)}};
