@@ -50,6 +50,7 @@ std::vector<HeadMatrices> matrices_of(const ModelConfig& config,
     const float* gain = weights.blocks[static_cast<std::size_t>(head.layer)].norm1.gain;
     all.push_back(
         {with_gain(s.query, gain), with_gain(s.key, gain), with_gain(s.value, gain), dense(s.out)});
+    if (config.positions == Positions::kRope) turn(all.back().query, config.rope_base, distance);
   }
   return all;
 }
