@@ -1,0 +1,94 @@
+// Launches under the emulation: the hardware's limits, blocks over threads, what a launch reports.
+#include <algorithm>
+#include <memory>
+
+#include "simt/emulated_block.h"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+namespace headloom::simt {
+
+EmuOptions& emu_options() {
+  static EmuOptions options;
+  return options;
+}
+
+namespace {
+EmuReport last_report;
+}
+
+const EmuReport& emu_report() {
+  return last_report;
+}
+
+namespace emu {
+namespace {
+
+void check_launch(const char* name, const LaunchShape& s) {
+  const auto bad = [&](const std::string& what) { throw Error(std::string(name) + ": " + what); };
+  if (s.grid.x == 0 || s.grid.y == 0 || s.grid.z == 0) bad("empty grid");
+  if (s.grid.x > 0x7fffffffU) bad("grid.x passes 2^31-1");
+  if (s.grid.y > 65535 || s.grid.z > 65535) bad("grid.y or grid.z passes 65535");
+  const std::uint64_t threads = std::uint64_t{s.block.x} * s.block.y * s.block.z;
+  if (threads == 0 || threads > kMaxThreads || threads % 32 != 0) {
+    bad("a block of " + std::to_string(threads) + " threads; need a multiple of 32 up to 1024");
+  }
+  if (s.dynamic_shared > emu_options().max_shared) {
+    bad(std::to_string(s.dynamic_shared) + " bytes of dynamic shared memory, limit " +
+        std::to_string(emu_options().max_shared));
+  }
+}
+
+Dim3 index_of(std::uint64_t n, const Dim3& grid) {
+  return {static_cast<unsigned>(n % grid.x), static_cast<unsigned>(n / grid.x % grid.y),
+          static_cast<unsigned>(n / grid.x / grid.y)};
+}
+
+void add(EmuReport& total, const EmuReport& part) {
+  total.switches += part.switches;
+  total.mmas += part.mmas;
+  total.ldmatrix_phases += part.ldmatrix_phases;
+  total.bank_conflicts += part.bank_conflicts;
+}
+
+}  // namespace
+
+void run(const char* name, const LaunchShape& shape, const std::function<void()>& body) {
+  check_launch(name, shape);
+  const std::uint64_t seed = emu_options().seed;
+  const long count = static_cast<long>(shape.grid.x) * shape.grid.y * shape.grid.z;
+  EmuReport total;
+  std::exception_ptr first;
+  long first_index = count;
+#if defined(_OPENMP)
+  const bool parallel = emu_options().parallel && count > 1 && !omp_in_parallel();
+#endif
+#pragma omp parallel if (parallel)
+  {
+    thread_local std::unique_ptr<Block> mine;  // keeps its stacks from launch to launch
+    if (!mine) mine = std::make_unique<Block>();
+    mine->report = {};
+#pragma omp for schedule(dynamic)
+    for (long n = 0; n < count; ++n) {
+      const long at = seed == 1 ? count - 1 - n : n;
+      try {  // an exception must not leave the parallel region
+        mine->run(name, shape, index_of(static_cast<std::uint64_t>(at), shape.grid), seed, body);
+      } catch (...) {
+#pragma omp critical(simt_error)
+        if (at < first_index) {
+          first_index = at;
+          first = std::current_exception();
+        }
+      }
+    }
+#pragma omp critical(simt_report)
+    add(total, mine->report);
+  }
+  last_report = total;
+  if (first) std::rethrow_exception(first);
+}
+
+}  // namespace emu
+}  // namespace headloom::simt
