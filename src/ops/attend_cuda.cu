@@ -130,7 +130,7 @@ void tile_forward(AttendForward<bf16> p) {
 /// delta[b,h,t] = sum over HS of dout * out. One warp to a row.
 template <int HS>
 SIMT_KERNEL(kThreads, 1)
-void backward_delta(AttendBackward p) {
+void backward_delta(AttendBackward<bf16> p) {
   const AttendSizes& d = p.sizes;
   const std::int64_t row = static_cast<std::int64_t>(block_x()) * (kThreads / 32) + warp();
   if (row >= static_cast<std::int64_t>(d.batch) * d.seq * d.heads) return;  // a whole warp
@@ -147,7 +147,7 @@ void backward_delta(AttendBackward p) {
 /// dQ of 64 queries: S = Q K^T, dP = dO V^T, dS = P (dP - delta), dQ = scale dS K.
 template <int HS>
 SIMT_KERNEL(kThreads, 1)
-void backward_dq(AttendBackward p) {
+void backward_dq(AttendBackward<bf16> p) {
   const AttendSizes& d = p.sizes;
   const int b = block_x() / d.heads, h = block_x() % d.heads, kv = h / (d.heads / d.kv_heads);
   const int blocks = (d.seq + kRows - 1) / kRows;
@@ -224,7 +224,7 @@ void backward_dq(AttendBackward p) {
 /// S^T = K Q^T, dP^T = V dO^T, dV = P^T dO, dK = scale dS^T Q.
 template <int HS>
 SIMT_KERNEL(kThreads, 1)
-void backward_dkv(AttendBackward p) {
+void backward_dkv(AttendBackward<bf16> p) {
   const AttendSizes& d = p.sizes;
   const int group = d.heads / d.kv_heads;
   const int b = block_x() / d.kv_heads, kv = block_x() % d.kv_heads, first_head = kv * group;
@@ -324,7 +324,7 @@ void attend_tile_forward(const AttendForward<bf16>& p) {
 }
 
 template <int HS>
-void attend_tile_backward(const AttendBackward& p) {
+void attend_tile_backward(const AttendBackward<bf16>& p) {
   const AttendSizes& d = p.sizes;
   const int rows = d.batch * d.seq * d.heads, warps = kThreads / 32;
   launch(
@@ -341,7 +341,7 @@ template void attend_tile_forward<32>(const AttendForward<bf16>&);
 template void attend_tile_forward<64>(const AttendForward<bf16>&);
 template void attend_tile_forward<96>(const AttendForward<bf16>&);
 template void attend_tile_forward<128>(const AttendForward<bf16>&);
-template void attend_tile_backward<32>(const AttendBackward&);
-template void attend_tile_backward<64>(const AttendBackward&);
+template void attend_tile_backward<32>(const AttendBackward<bf16>&);
+template void attend_tile_backward<64>(const AttendBackward<bf16>&);
 
 }  // namespace headloom::cuda

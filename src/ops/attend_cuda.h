@@ -16,11 +16,13 @@ struct HeadsPointer {
   std::int64_t batch = 0, seq = 0, head = 0;  ///< strides, in elements
 };
 
+/// `seq` keys. The simple kernel takes fewer queries too, the last ones; 0: as many as keys.
 struct AttendSizes {
   int batch = 0, seq = 0, heads = 0, kv_heads = 0;
+  int queries = 0;
 };
 
-/// Writes: out, lse [B,NH,T] (=). gate [NH] or null.
+/// Writes: out, lse [B,NH,T] (=); lse may be null in the simple kernel. gate [NH] or null.
 template <class T>
 struct AttendForward {
   AttendSizes sizes;
@@ -31,29 +33,35 @@ struct AttendForward {
   const float* gate = nullptr;
 };
 
-/// Writes: dq, dk, dv (=); delta [B,NH,T], scratch for rowsum(dout * out). bf16, 16-byte aligned
-/// rows (strides a multiple of 8).
+/// Writes: dq, dk, dv (=); delta [B,NH,T], the tiled kernel's scratch for rowsum(dout * out); dgate
+/// [B,NH] (=) or null, the simple kernel's alone.
+template <class T>
 struct AttendBackward {
   AttendSizes sizes;
   float scale = 0;
-  HeadsPointer<const simt::bf16> q, k, v, out, dout;
+  HeadsPointer<const T> q, k, v, out, dout;
   const float* lse = nullptr;
   float* delta = nullptr;
-  HeadsPointer<simt::bf16> dq, dk, dv;
+  HeadsPointer<T> dq, dk, dv;
   const float* gate = nullptr;
+  float* dgate = nullptr;
 };
 
 /// The readable rung: one thread block per (batch, head), fp32, any head_dim. T is limited by the
 /// scores of one query that must fit into shared memory: 25,000 at 99 KB.
 void attend_simple_forward(const AttendForward<float>& args, int head_dim);
 
+/// The same with one block per (batch, key head), which owns its dk and dv: no atomics, the same
+/// bits every time. Two rows of T floats must fit into shared memory.
+void attend_simple_backward(const AttendBackward<float>& args, int head_dim);
+
 /// 64 x 64 tiles on tensor cores, bf16 with fp32 accumulation. HS 32, 64, 96, 128; rows 16-byte
-/// aligned. Determinism: bitwise repeatable.
+/// aligned (strides a multiple of 8). Determinism: bitwise repeatable.
 template <int HS>
 void attend_tile_forward(const AttendForward<simt::bf16>& args);
 
 /// Recomputes the probabilities from lse. No atomics: the same bits every time. HS 32, 64.
 template <int HS>
-void attend_tile_backward(const AttendBackward& args);
+void attend_tile_backward(const AttendBackward<simt::bf16>& args);
 
 }  // namespace headloom::cuda

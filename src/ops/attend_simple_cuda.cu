@@ -1,30 +1,38 @@
-// Attention with one thread block per (batch, head): for each query the threads share the keys,
-// then the channels. Scores of one query live in shared memory, so T is limited to what fits. This
-// is the kernel of the seed; attend_cuda.cu is the one that is fast.
+// Attention with one thread block per head, fp32. Forward: for each query the threads share the
+// keys, then the channels; the scores of one query live in shared memory, so T is limited to what
+// fits. Backward: a block owns one key head, so that nothing else adds to its dk and dv. This is
+// the kernel of the seed; attend_cuda.cu is the one that is fast.
 //
-// grid (B * NH), block 128, dynamic shared memory T floats.
+// grid (B * NH), backward (B * KVH); block 128; dynamic shared memory one row of T floats, backward
+// two.
 #include "ops/attend_cuda.h"
+#include "ops/cuda_block.cuh"
 
 namespace headloom::cuda {
 namespace {
 
 using namespace simt;
 
-constexpr int kThreads = 128;
-constexpr int kWarps = kThreads / 32;
+constexpr int kThreads = kBlockThreads;
 
 struct SimpleForward {
   AttendForward<float> args;
   int head_dim;
 };
+struct SimpleBackward {
+  AttendBackward<float> args;
+  int head_dim;
+};
 
-SIMT_FN float warp_max(float v) {
-  for (int mask = 16; mask > 0; mask /= 2) v = fmaxf(v, shfl_xor(v, mask));
-  return v;
+template <class T>
+SIMT_FN T* rows_of(const HeadsPointer<T>& x, std::int64_t b, std::int64_t h) {
+  return x.data + b * x.batch + h * x.head;
 }
-SIMT_FN float warp_sum(float v) {
-  for (int mask = 16; mask > 0; mask /= 2) v += shfl_xor(v, mask);
-  return v;
+
+SIMT_FN float dot(const float* a, const float* b, int n) {
+  float sum = 0.0F;
+  for (int i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
 }
 
 SIMT_KERNEL(kThreads, 1)
@@ -33,48 +41,91 @@ void simple_forward(SimpleForward p) {
   const AttendSizes& d = a.sizes;
   const std::int64_t b = block_x() / d.heads, h = block_x() % d.heads;
   const std::int64_t kv = h / (d.heads / d.kv_heads);
-  const float* q = a.q.data + b * a.q.batch + h * a.q.head;
-  const float* k = a.k.data + b * a.k.batch + kv * a.k.head;
-  const float* v = a.v.data + b * a.v.batch + kv * a.v.head;
-  float* out = a.out.data + b * a.out.batch + h * a.out.head;
+  const float *q = rows_of(a.q, b, h), *k = rows_of(a.k, b, kv), *v = rows_of(a.v, b, kv);
+  float* out = rows_of(a.out, b, h);
   const float gate = a.gate != nullptr ? a.gate[h] : 1.0F;
+  const int queries = d.queries > 0 ? d.queries : d.seq;
 
   const Shared<float> score = DynamicShared().take<float>((d.seq + 3) / 4 * 4);
-  SIMT_STATIC_SHARED(float, partial_max, kWarps);
-  SIMT_STATIC_SHARED(float, partial_sum, kWarps);
+  SIMT_STATIC_SHARED(float, partial, kBlockWarps);
 
-  for (int t = 0; t < d.seq; ++t) {
+  for (int t = 0; t < queries; ++t) {
+    const int keys = d.seq - queries + t + 1;
     float top = -INFINITY;
-    for (int s = thread_x(); s <= t; s += kThreads) {
-      float dot = 0.0F;
-      for (int i = 0; i < p.head_dim; ++i) dot += q[t * a.q.seq + i] * k[s * a.k.seq + i];
-      score[s] = dot * a.scale;
-      top = fmaxf(top, dot * a.scale);
+    for (int s = thread_x(); s < keys; s += kThreads) {
+      const float x = dot(q + t * a.q.seq, k + s * a.k.seq, p.head_dim) * a.scale;
+      score[s] = x;
+      top = fmaxf(top, x);
     }
-    top = warp_max(top);
-    if (lane() == 0) partial_max[warp()] = top;
-    barrier();
-    for (int w = 0; w < kWarps; ++w) top = fmaxf(top, partial_max[w]);
-
+    top = block_max(top, partial);
     float sum = 0.0F;
-    for (int s = thread_x(); s <= t; s += kThreads) {
+    for (int s = thread_x(); s < keys; s += kThreads) {
       const float e = expf(score[s] - top);
       score[s] = e;
       sum += e;
     }
-    sum = warp_sum(sum);
-    if (lane() == 0) partial_sum[warp()] = sum;
-    barrier();
-    sum = 0.0F;
-    for (int w = 0; w < kWarps; ++w) sum += partial_sum[w];
-
+    sum = block_sum(sum, partial);
     for (int i = thread_x(); i < p.head_dim; i += kThreads) {
       float o = 0.0F;
-      for (int s = 0; s <= t; ++s) o += score[s] * v[s * a.v.seq + i];
+      for (int s = 0; s < keys; ++s) o += score[s] * v[s * a.v.seq + i];
       out[t * a.out.seq + i] = gate * o / sum;
     }
-    if (thread_x() == 0) a.lse[static_cast<std::int64_t>(block_x()) * d.seq + t] = top + logf(sum);
+    if (thread_x() == 0 && a.lse != nullptr) {
+      a.lse[static_cast<std::int64_t>(block_x()) * queries + t] = top + logf(sum);
+    }
     barrier();  // the next query overwrites score
+  }
+}
+
+/// Every thread owns channels i, i + 128, ... of dk and dv, and of each query's dq.
+SIMT_KERNEL(kThreads, 1)
+void simple_backward(SimpleBackward p) {
+  const AttendBackward<float>& a = p.args;
+  const AttendSizes& d = a.sizes;
+  const int group = d.heads / d.kv_heads;
+  const std::int64_t b = block_x() / d.kv_heads, kv = block_x() % d.kv_heads;
+  const float *k = rows_of(a.k, b, kv), *v = rows_of(a.v, b, kv);
+  float *dk = rows_of(a.dk, b, kv), *dv = rows_of(a.dv, b, kv);
+
+  DynamicShared memory;
+  const Shared<float> prob = memory.take<float>((d.seq + 3) / 4 * 4);
+  const Shared<float> slope = memory.take<float>((d.seq + 3) / 4 * 4);
+  SIMT_STATIC_SHARED(float, partial, kBlockWarps);
+
+  for (int i = thread_x(); i < p.head_dim; i += kThreads) {
+    for (int s = 0; s < d.seq; ++s) dk[s * a.dk.seq + i] = dv[s * a.dv.seq + i] = 0.0F;
+  }
+  for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+    const float gate = a.gate != nullptr ? a.gate[h] : 1.0F;
+    const std::int64_t statistics = (b * d.heads + h) * d.seq;
+    float gate_sum = 0.0F;
+    for (int t = 0; t < d.seq; ++t) {
+      const float* q = rows_of(a.q, b, h) + t * a.q.seq;
+      const float* dout = rows_of(a.dout, b, h) + t * a.dout.seq;
+      const float delta = dot(dout, rows_of(a.out, b, h) + t * a.out.seq, p.head_dim);
+      for (int s = thread_x(); s <= t; s += kThreads) {
+        const float x = dot(q, k + s * a.k.seq, p.head_dim) * a.scale;
+        const float probability = expf(x - a.lse[statistics + t]);
+        const float dp = dot(dout, v + s * a.v.seq, p.head_dim);
+        prob[s] = gate * probability;
+        slope[s] = probability * (gate * dp - delta) * a.scale;
+        gate_sum += probability * dp;
+      }
+      barrier();
+      float* dq = rows_of(a.dq, b, h) + t * a.dq.seq;
+      for (int i = thread_x(); i < p.head_dim; i += kThreads) {
+        float sum = 0.0F;
+        for (int s = 0; s <= t; ++s) {
+          sum += slope[s] * k[s * a.k.seq + i];
+          dk[s * a.dk.seq + i] += slope[s] * q[i];
+          dv[s * a.dv.seq + i] += prob[s] * dout[i];
+        }
+        dq[i] = sum;
+      }
+      barrier();  // the next query overwrites prob and slope
+    }
+    gate_sum = block_sum(gate_sum, partial);
+    if (thread_x() == 0 && a.dgate != nullptr) a.dgate[b * d.heads + h] = gate_sum;
   }
 }
 
@@ -86,6 +137,14 @@ void attend_simple_forward(const AttendForward<float>& args, int head_dim) {
       .block = {kThreads},
       .dynamic_shared = (static_cast<std::size_t>(args.sizes.seq) + 3) / 4 * 16};
   launch("attend_simple_forward", simple_forward, shape, SimpleForward{args, head_dim});
+}
+
+void attend_simple_backward(const AttendBackward<float>& args, int head_dim) {
+  const LaunchShape shape{
+      .grid = {static_cast<unsigned>(args.sizes.batch * args.sizes.kv_heads)},
+      .block = {kThreads},
+      .dynamic_shared = (static_cast<std::size_t>(args.sizes.seq) + 3) / 4 * 32};
+  launch("attend_simple_backward", simple_backward, shape, SimpleBackward{args, head_dim});
 }
 
 }  // namespace headloom::cuda

@@ -10,9 +10,11 @@ namespace emu {
 
 void check_index(long first, long count, long size, Where where) {
   if (first >= 0 && count >= 0 && first + count <= size) return;
-  block->fail(where, here->linear,
-              "index " + std::to_string(first) + (count > 1 ? "+" + std::to_string(count) : "") +
-                  " of a shared array of " + std::to_string(size));
+  std::string what = "index ";
+  what += std::to_string(first);
+  if (count > 1) what.append("+").append(std::to_string(count));
+  what.append(" of a shared array of ").append(std::to_string(size));
+  block->fail(where, here->linear, what);
 }
 
 void check_aligned(const void* p, std::size_t bytes, Where where) {

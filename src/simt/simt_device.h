@@ -27,6 +27,9 @@ SIMT_FN int block_x() {
 SIMT_FN int block_y() {
   return static_cast<int>(blockIdx.y);
 }
+SIMT_FN int grid_dim_x() {
+  return static_cast<int>(gridDim.x);
+}
 SIMT_FN int block_dim_x() {
   return static_cast<int>(blockDim.x);
 }

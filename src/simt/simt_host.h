@@ -125,6 +125,9 @@ inline int block_x() {
 inline int block_y() {
   return static_cast<int>(emu::here->block.y);
 }
+inline int grid_dim_x() {
+  return static_cast<int>(emu::here->grid_dim.x);
+}
 inline int block_dim_x() {
   return static_cast<int>(emu::here->block_dim.x);
 }
