@@ -1,5 +1,6 @@
 // The CUDA kernels of attention under the emulation, against the definition in double: ragged
-// lengths, gates, shared keys, 20 orders of the lanes.
+// lengths, gates, shared keys, up to 20 orders of the lanes.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -135,6 +136,20 @@ double worst_ulps(const std::vector<T>& given, const std::vector<double>& wanted
   return worst;
 }
 
+/// Root mean square of the error over that of what is wanted: what a bound on single elements
+/// cannot see, such as a gradient that is five percent too large everywhere.
+double rms_error(const std::vector<bf16>& given, const std::vector<double>& wanted) {
+  double error = 0, whole = 0;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const double difference = simt::to_float(given[i]) - wanted[i];
+    error += difference * difference;
+    whole += wanted[i] * wanted[i];
+  }
+  return whole > 0 ? std::sqrt(error / whole) : 0;
+}
+/// bf16 rounds by 2^-9 of a number at most; three roundings on the way, two of them in sums.
+constexpr double kRmsBar = 0.008;
+
 constexpr double kFp32 = 0x1p-23, kBf16 = 0x1p-7;
 double as_is(float x) {
   return x;
@@ -214,8 +229,8 @@ void check_tiles(int seq) {
     std::vector<bf16> out(p.dout.size(), bf16{0xffff}), dqkv(p.qkv.size(), bf16{0xffff});
     std::vector<float> lse(wanted.lse.size(), NAN), delta(lse.size(), NAN);
     const AttendForward<bf16> forward = forward_of(p, qkv, out, lse);
+    simt::emu_clear_report();
     attend_tile_forward<HS>(forward);
-    EXPECT_EQ(simt::emu_report().bank_conflicts, 0U);
     // P and the result are rounded to bf16, half a unit each; in backward out, dS and the result.
     EXPECT_LT(worst_ulps(out, wanted.out, wanted.out_size, kBf16, of_bf16), 1.0);
     EXPECT_LT(worst_ulps(lse, wanted.lse, std::vector<double>(lse.size(), 1), kFp32, as_is), 40);
@@ -235,9 +250,11 @@ void check_tiles(int seq) {
            .dk = heads_of<bf16>(dqkv.data(), p, d.heads, p.width()),
            .dv = heads_of<bf16>(dqkv.data(), p, d.heads + d.kv_heads, p.width()),
            .gate = p.gate.data()});
-      EXPECT_EQ(simt::emu_report().bank_conflicts, 0U);
+      EXPECT_LT(rms_error(dqkv, wanted.dqkv), kRmsBar);
       EXPECT_LT(worst_ulps(dqkv, wanted.dqkv, wanted.dqkv_size, kBf16, of_bf16), 1.5);
     }
+    EXPECT_GT(simt::emu_report().ldmatrix_phases, 0U);
+    EXPECT_EQ(simt::emu_report().bank_conflicts, 0U);
     if (seed == 0) first_out = out, first_dqkv = dqkv;
     EXPECT_TRUE(same(out, first_out) && same(dqkv, first_dqkv));
   }
@@ -253,7 +270,7 @@ TEST_P(CudaAttend, TilesEqualTheDefinitionInEveryOrder) {
 // 130: one bug that was planted in the prototype shows at nothing smaller.
 INSTANTIATE_TEST_SUITE_P(Lengths, CudaAttend, testing::Values(1, 7, 63, 64, 65, 130),
                          [](const testing::TestParamInfo<int>& info) {
-                           return "T" + std::to_string(info.param);
+                           return fmt::format("T{}", info.param);
                          });
 
 }  // namespace

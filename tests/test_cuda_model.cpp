@@ -1,6 +1,8 @@
-// The CUDA kernels as a whole backend, under the emulation: every op against the reference over
-// ragged shapes, and tiny models of every shape trained on it beside the CPU.
+// The CUDA kernels as a whole backend, under the emulation: ops against the reference, and tiny
+// models of every shape trained on it beside the CPU.
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "base/files.h"
 #include "base/temporary.h"
@@ -63,62 +65,118 @@ TEST(EmulatedOps, NormsEqualTheReference) {
   }
 }
 
-TEST(EmulatedOps, CrossEntropyRopeAndSumsEqualTheReference) {
-  for (const std::int64_t vocab : {2, 13, 150}) {
-    const auto run = [&](const Ops<float>& ops) {
-      const std::int64_t padded = (vocab + 15) / 16 * 16;
-      std::vector<float> logits = random_numbers<float>(4 * padded, 1, 3), losses(4);
-      const std::vector<std::int32_t> targets = {0, 1, kIgnoredTarget,
-                                                 static_cast<std::int32_t>(vocab - 1)};
-      ops.cross_entropy({.logits = matrix(logits, 4, padded),
-                         .vocab = vocab,
-                         .targets = targets.data(),
-                         .losses = losses.data(),
-                         .write_gradient = true,
-                         .gradient_scale = 0.25});
-      std::vector<float> all(logits), x = random_numbers<float>(3 * 7 * 2 * 8, 2), sum(vocab);
-      all.insert(all.end(), losses.begin(), losses.end());
-      ops.rope({.x = Heads<float>(x.data(), 3, 7, 2, 8, 7 * 16, 16), .first_position = 3});
-      all.insert(all.end(), x.begin(), x.end());
-      ops.column_sum({matrix(logits, 4, vocab), sum.data()});
-      all.insert(all.end(), sum.begin(), sum.end());
-      double squares = 0;
-      ops.sum_squares({x.data(), static_cast<std::int64_t>(x.size()), &squares});
-      all.push_back(static_cast<float>(squares));
-      return all;
-    };
-    EXPECT_EQ("", compare("all", run(emulated_ops()), run(ref_ops<float>()), kTolerance));
+/// Named results of one op, to be compared one by one: each has a size of its own.
+using Results = std::vector<std::pair<std::string, std::vector<float>>>;
+
+template <class Run>
+void expect_equal(Run&& run) {
+  const Results given = run(emulated_ops()), wanted = run(ref_ops<float>());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    EXPECT_EQ("", compare(given[i].first.c_str(), given[i].second, wanted[i].second, kTolerance));
   }
 }
 
+TEST(EmulatedOps, CrossEntropyEqualsTheReference) {
+  for (const std::int64_t vocab : {2, 13, 150}) {
+    for (const bool gradient : {true, false}) {
+      expect_equal([&](const Ops<float>& ops) -> Results {
+        const std::int64_t padded = (vocab + 15) / 16 * 16;
+        std::vector<float> logits = random_numbers<float>(4 * padded, 1, 3), losses(4);
+        const std::vector<std::int32_t> targets = {0, 1, kIgnoredTarget,
+                                                   static_cast<std::int32_t>(vocab - 1)};
+        ops.cross_entropy({.logits = matrix(logits, 4, padded),
+                           .vocab = vocab,
+                           .targets = targets.data(),
+                           .losses = losses.data(),
+                           .write_gradient = gradient,
+                           .gradient_scale = 0.25});
+        return {{"logits", logits}, {"losses", losses}};
+      });
+    }
+  }
+}
+
+TEST(EmulatedOps, RopeKeepsFarAngles) {
+  for (const std::int64_t first : {0, 30000}) {
+    expect_equal([&](const Ops<float>& ops) -> Results {
+      std::vector<float> x = random_numbers<float>(3 * 7 * 2 * 8, 2);
+      ops.rope({.x = Heads<float>(x.data(), 3, 7, 2, 8, 7 * 16, 16), .first_position = first});
+      return {{"x", x}};
+    });
+  }
+}
+
+TEST(EmulatedOps, ActivationsEqualTheReference) {
+  for (const Activation kind :
+       {Activation::kGeluTanh, Activation::kRelu, Activation::kRelu2, Activation::kSwiGlu}) {
+    expect_equal([&](const Ops<float>& ops) -> Results {
+      const std::int64_t wide = is_gated(kind) ? 2 * 37 : 37;
+      std::vector<float> x = random_numbers<float>(5 * wide, 1, 2), y(5 * 37), dx(x.size());
+      std::vector<float> dy = random_numbers<float>(5 * 37, 2);
+      ops.activation_forward({kind, matrix(x, 5, wide), matrix(y, 5, 37)});
+      ops.activation_backward({kind, matrix(x, 5, wide), matrix(dy, 5, 37), matrix(dx, 5, wide)});
+      return {{"y", y}, {"dx", dx}};
+    });
+  }
+}
+
+TEST(EmulatedOps, UpdatesAndSumsEqualTheReference) {
+  expect_equal([&](const Ops<float>& ops) -> Results {
+    std::vector<float> x = random_numbers<float>(5 * 150, 1), sum = random_numbers<float>(150, 2);
+    ops.column_sum({matrix(x, 5, 150), sum.data()});
+    double squares = 0;
+    ops.sum_squares({x.data(), 750, &squares});
+    std::vector<float> m = random_numbers<float>(750, 3, 0.1), p = random_numbers<float>(750, 4);
+    std::vector<float> v = m;
+    for (float& value : v) value *= value;
+    ops.adamw({.parameter = p.data(),
+               .gradient = x.data(),
+               .m = m.data(),
+               .v = v.data(),
+               .count = 750,
+               .learning_rate = 0.01,
+               .beta2 = 0.9999,
+               .weight_decay = 0.1,
+               .gradient_scale = 0.5,
+               .step = 3});
+    return {{"sum", sum}, {"squares", {static_cast<float>(squares)}}, {"p", p}, {"m", m}, {"v", v}};
+  });
+}
+
+TEST(EmulatedOps, MoreItemsThanAGridHasThreads) {
+  const std::int64_t count = std::int64_t{65535} * 128 + 5;  // the last five are a second round
+  std::vector<float> x(static_cast<std::size_t>(count), 1.0F);
+  emulated_ops().zero({x.data(), count});
+  EXPECT_EQ(std::count(x.begin(), x.end(), 0.0F), count);
+}
+
 TEST(EmulatedOps, AttentionWithGatesAndFewerQueriesEqualsTheReference) {
-  for (const auto& [queries, keys] : {std::pair{1, 9}, {5, 70}, {1, 1}, {70, 70}}) {
-    const std::int64_t heads = 4, kv = 2, dim = 12;
-    const auto run = [&, queries = queries, keys = keys](const Ops<float>& ops) {
-      const auto view = [](std::vector<float>& x, std::int64_t seq, std::int64_t n) {
-        x.resize(static_cast<std::size_t>(2 * seq * n * 12));
-        return Heads<float>(x.data(), 2, seq, n, 12, seq * n * 12, n * 12);
+  struct Sizes {
+    std::int64_t queries, keys, dim;
+  };
+  for (const Sizes& s : {Sizes{1, 9, 12}, {5, 70, 12}, {70, 70, 12}, {130, 130, 12}, {9, 9, 130}}) {
+    const std::int64_t heads = 4, kv = 2;
+    expect_equal([&](const Ops<float>& ops) -> Results {
+      const auto view = [&](std::vector<float>& x, std::int64_t seq, std::int64_t n) {
+        x.resize(static_cast<std::size_t>(2 * seq * n * s.dim));
+        return Heads<float>(x.data(), 2, seq, n, s.dim, seq * n * s.dim, n * s.dim);
       };
-      std::vector<float> q = random_numbers<float>(2 * queries * heads * dim, 1), out, dq, dk, dv;
-      std::vector<float> k = random_numbers<float>(2 * keys * kv * dim, 2);
-      std::vector<float> v = random_numbers<float>(2 * keys * kv * dim, 3), dout(q);
-      std::vector<float> lse(static_cast<std::size_t>(2 * heads * queries)), dgate(8);
+      std::vector<float> q = random_numbers<float>(2 * s.queries * heads * s.dim, 1);
+      std::vector<float> k = random_numbers<float>(2 * s.keys * kv * s.dim, 2);
+      std::vector<float> v = random_numbers<float>(2 * s.keys * kv * s.dim, 3), dout(q);
+      std::vector<float> out, dq, dk, dv, dgate(8);
+      std::vector<float> lse(static_cast<std::size_t>(2 * heads * s.queries));
       const std::vector<float> gate = {1, 0, -0.5F, 1e-5F};
-      const Heads<float> qv = view(q, queries, heads), kview = view(k, keys, kv),
-                         vview = view(v, keys, kv), ov = view(out, queries, heads);
+      const Heads<float> qv = view(q, s.queries, heads), kview = view(k, s.keys, kv),
+                         vview = view(v, s.keys, kv), ov = view(out, s.queries, heads);
       ops.attend_forward({qv, kview, vview, ov, lse.data(), gate.data()});
-      if (queries == keys) {
-        ops.attend_backward({qv, kview, vview, ov, view(dout, queries, heads), lse.data(),
-                             view(dq, queries, heads), view(dk, keys, kv), view(dv, keys, kv),
+      if (s.queries == s.keys) {
+        ops.attend_backward({qv, kview, vview, ov, view(dout, s.queries, heads), lse.data(),
+                             view(dq, s.queries, heads), view(dk, s.keys, kv), view(dv, s.keys, kv),
                              gate.data(), dgate.data()});
       }
-      std::vector<float> all(out);
-      for (const auto& part : {lse, dq, dk, dv, dgate}) {
-        all.insert(all.end(), part.begin(), part.end());
-      }
-      return all;
-    };
-    EXPECT_EQ("", compare("attend", run(emulated_ops()), run(ref_ops<float>()), kTolerance));
+      return {{"out", out}, {"lse", lse}, {"dq", dq}, {"dk", dk}, {"dv", dv}, {"dgate", dgate}};
+    });
   }
 }
 

@@ -11,8 +11,8 @@ SIMT_KERNEL(kBlockThreads, 1)
 void update(Adam a) {
   for (std::int64_t i = first_item(); i < a.count; i += item_stride()) {
     const float g = a.gradient[i] * a.scale;
-    const float m = a.beta1 * a.m[i] + (1.0F - a.beta1) * g;
-    const float v = a.beta2 * a.v[i] + (1.0F - a.beta2) * g * g;
+    const float m = a.beta1 * a.m[i] + a.rest1 * g;
+    const float v = a.beta2 * a.v[i] + a.rest2 * g * g;
     const float p = a.parameter[i];
     const float step = m / a.correct1 / (sqrtf(v / a.correct2) + a.eps) + a.decay * p;
     a.m[i] = m;

@@ -1,9 +1,9 @@
 // Tiled causal attention on tensor cores, forward and backward, after FlashAttention-2
 // (Dao 2023, algorithms 1 and 2). bf16 operands, fp32 accumulation.
 //
-// Every kernel: block 128 (4 warps, 16 rows each), grid (B * heads, T / 64) with the longest blocks
-// first. One barrier per tile: wait for this tile's copies, barrier, start the next tile's copies
-// into the buffer that everyone has left, compute.
+// The tiled kernels: block 128 (4 warps, 16 rows each), grid (B * heads, T / 64), key heads for dk
+// and dv, with the longest blocks first. One barrier per tile: wait for this tile's copies,
+// barrier, start the next tile's copies into the buffer that everyone has left, compute.
 
 #include "ops/attend_cuda.h"
 #include "ops/attend_tile.cuh"

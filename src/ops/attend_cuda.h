@@ -16,10 +16,10 @@ struct HeadsPointer {
   std::int64_t batch = 0, seq = 0, head = 0;  ///< strides, in elements
 };
 
-/// `seq` keys. The simple kernel takes fewer queries too, the last ones; 0: as many as keys.
+/// `seq` keys. The simple kernel takes fewer queries too, the last ones; -1: as many as keys.
 struct AttendSizes {
   int batch = 0, seq = 0, heads = 0, kv_heads = 0;
-  int queries = 0;
+  int queries = -1;
 };
 
 /// Writes: out, lse [B,NH,T] (=); lse may be null in the simple kernel. gate [NH] or null.

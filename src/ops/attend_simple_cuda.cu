@@ -44,7 +44,7 @@ void simple_forward(SimpleForward p) {
   const float *q = rows_of(a.q, b, h), *k = rows_of(a.k, b, kv), *v = rows_of(a.v, b, kv);
   float* out = rows_of(a.out, b, h);
   const float gate = a.gate != nullptr ? a.gate[h] : 1.0F;
-  const int queries = d.queries > 0 ? d.queries : d.seq;
+  const int queries = d.queries >= 0 ? d.queries : d.seq;
 
   const Shared<float> score = DynamicShared().take<float>((d.seq + 3) / 4 * 4);
   SIMT_STATIC_SHARED(float, partial, kBlockWarps);
@@ -132,6 +132,7 @@ void simple_backward(SimpleBackward p) {
 }  // namespace
 
 void attend_simple_forward(const AttendForward<float>& args, int head_dim) {
+  if (args.sizes.batch == 0 || args.sizes.seq == 0) return;
   const LaunchShape shape{
       .grid = {static_cast<unsigned>(args.sizes.batch * args.sizes.heads)},
       .block = {kThreads},
@@ -140,6 +141,7 @@ void attend_simple_forward(const AttendForward<float>& args, int head_dim) {
 }
 
 void attend_simple_backward(const AttendBackward<float>& args, int head_dim) {
+  if (args.sizes.batch == 0 || args.sizes.seq == 0) return;
   const LaunchShape shape{
       .grid = {static_cast<unsigned>(args.sizes.batch * args.sizes.kv_heads)},
       .block = {kThreads},

@@ -71,6 +71,7 @@ struct Adam {
   float *m = nullptr, *v = nullptr;
   std::int64_t count = 0;
   float learning_rate = 0, beta1 = 0, beta2 = 0, eps = 0, decay = 0, scale = 1;
+  float rest1 = 1, rest2 = 1;  ///< 1 - beta, rounded once
   float correct1 = 1, correct2 = 1;
 };
 void adamw(const Adam& args);
@@ -83,6 +84,6 @@ inline constexpr int kSquareParts = 64;
 void sum_squares(const float* x, std::int64_t count, double* parts, double* result);
 
 /// As Rope: turns pairs (i, i + HS/2) of x [B,T,heads,HS] by their positions.
-void rope(const Heads<float>& x, std::int64_t first_position, float base, bool inverse);
+void rope(const Heads<float>& x, std::int64_t first_position, double base, bool inverse);
 
 }  // namespace headloom::cuda

@@ -123,6 +123,8 @@ void adamw(const AdamW<float>& a) {
                .eps = static_cast<float>(a.eps),
                .decay = static_cast<float>(a.weight_decay),
                .scale = static_cast<float>(a.gradient_scale),
+               .rest1 = static_cast<float>(1 - a.beta1),
+               .rest2 = static_cast<float>(1 - a.beta2),
                .correct1 = static_cast<float>(1 - std::pow(a.beta1, step)),
                .correct2 = static_cast<float>(1 - std::pow(a.beta2, step))});
 }
@@ -138,7 +140,7 @@ void zero(const Zero<float>& z) {
   if (z.count > 0) cuda::zero(z.x, z.count);
 }
 void rope(const Rope<float>& r) {
-  cuda::rope(r.x, r.first_position, static_cast<float>(r.base), r.inverse);
+  cuda::rope(r.x, r.first_position, r.base, r.inverse);
 }
 
 }  // namespace

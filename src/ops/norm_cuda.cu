@@ -80,10 +80,12 @@ LaunchShape block_for_each_row(std::int64_t rows) {
 }  // namespace
 
 void norm_forward(const Norm& args) {
+  if (args.x.rows == 0) return;
   launch("norm_forward", forward, block_for_each_row(args.x.rows), args);
 }
 
 void norm_backward(const NormGradient& args) {
+  if (args.x.rows == 0) return;
   // Columns first: dx may lie where dresidual does, but never where dy or x do.
   if (args.dgain != nullptr || args.dbias != nullptr) {
     launch("norm_backward_columns", backward_columns, threads_for(args.x.cols), args);

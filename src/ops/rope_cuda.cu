@@ -10,7 +10,7 @@ using namespace simt;
 struct Turn {
   Heads<float> x;
   std::int64_t first_position;
-  float log2_base;
+  double base;
   float sign;
 };
 
@@ -22,10 +22,12 @@ void turn(Turn r) {
     const std::int64_t i = n % half, h = n / half % r.x.heads, row = n / half / r.x.heads;
     const std::int64_t t = row % r.x.seq, b = row / r.x.seq;
     float* x = r.x.data + b * r.x.batch_stride + t * r.x.seq_stride + h * r.x.head_stride;
-    const float frequency =
-        exp2f(-2.0F * static_cast<float>(i) / static_cast<float>(r.x.head_dim) * r.log2_base);
-    const float angle = static_cast<float>(r.first_position + t) * frequency;
-    const float cosine = cosf(angle), sine = r.sign * sinf(angle);
+    // In double: a float loses the angle of far positions.
+    const double frequency =
+        pow(r.base, -2.0 * static_cast<double>(i) / static_cast<double>(r.x.head_dim));
+    const double angle = static_cast<double>(r.first_position + t) * frequency;
+    const float cosine = static_cast<float>(cos(angle));
+    const float sine = r.sign * static_cast<float>(sin(angle));
     const float u = x[i], v = x[i + half];
     x[i] = u * cosine - v * sine;
     x[i + half] = u * sine + v * cosine;
@@ -34,9 +36,9 @@ void turn(Turn r) {
 
 }  // namespace
 
-void rope(const Heads<float>& x, std::int64_t first_position, float base, bool inverse) {
+void rope(const Heads<float>& x, std::int64_t first_position, double base, bool inverse) {
   launch("rope", turn, threads_for(x.batch * x.seq * x.heads * x.head_dim / 2),
-         Turn{x, first_position, log2f(base), inverse ? -1.0F : 1.0F});
+         Turn{x, first_position, base, inverse ? -1.0F : 1.0F});
 }
 
 }  // namespace headloom::cuda

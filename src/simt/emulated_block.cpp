@@ -32,9 +32,6 @@ Block::Block() {
   slab_ = static_cast<char*>(mmap(nullptr, kMaxThreads * kStackBytes, PROT_READ | PROT_WRITE,
                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   if (slab_ == MAP_FAILED) throw Error("emulation: no memory for lane stacks");
-  for (std::size_t i = 0; i < kMaxThreads; ++i) {  // lowest page of each stack: overflow faults
-    mprotect(slab_ + i * kStackBytes, 4096, PROT_NONE);
-  }
 }
 
 Block::~Block() {
@@ -62,12 +59,20 @@ void Block::fail_deadlock() {
       ++all;
     }
   }
+  // A lane that returned is to blame only where its own warp waits in a collective, or all in a
+  // barrier.
+  if (waiting >= 0 && warp_of(lane_at(waiting)).arrived != 0) {
+    const int first = waiting / 32 * 32;
+    culprit = -1;
+    for (int i = first; i < first + 32 && culprit < 0; ++i) culprit = lane_at(i).exited ? i : -1;
+  }
   if (culprit < 0) {
     for (int i = 0; i < threads_ && culprit < 0; ++i) {
       if (is_waiting(lane_at(i)) && !same(lane_at(i).last, lane_at(waiting).last)) culprit = i;
     }
-    if (2 * here_count < all) std::swap(waiting, culprit);
+    if (culprit >= 0 && 2 * here_count < all) std::swap(waiting, culprit);
   }
+  if (culprit < 0) culprit = waiting;  // all wait on one line, in different operations
   fail(lane_at(waiting).last, waiting,
        "waits for ever: thread " + std::to_string(culprit) +
            (lane_at(culprit).exited ? " has returned, last seen at " : " waits at ") +
@@ -249,6 +254,13 @@ void* Block::dynamic_shared(std::size_t offset, std::size_t bytes, Where where) 
 
 void Block::start_lanes(const LaunchShape& shape, Dim3 index) {
   const auto threads = static_cast<unsigned>(threads_);
+  // The lowest page of each stack faults on overflow. Only of lanes in use: a process may have so
+  // many pieces of memory and no more.
+  for (std::size_t i = lanes_.size(); i < threads; ++i) {
+    if (mprotect(slab_ + i * kStackBytes, 4096, PROT_NONE) != 0) {
+      throw Error("emulation: a lane's stack cannot be guarded");
+    }
+  }
   if (lanes_.size() < threads) lanes_.resize(threads);
   for (unsigned u = 0; u < threads; ++u) {
     const int i = static_cast<int>(u);

@@ -1,6 +1,6 @@
 #pragma once
 // A fibre: a stack of its own and a saved stack pointer. `Fibre::resume(from, to)` leaves one and
-// enters the other. On x86-64 that is fourteen instructions; elsewhere (or with
+// enters the other. On x86-64 that is sixteen instructions; elsewhere (or with
 // -DSIMT_UCONTEXT) it is swapcontext, which costs a system call each time.
 //
 // A fibre never moves to another thread, so thread_local variables stay valid across a switch.
@@ -65,7 +65,7 @@ struct Fibre {
     auto top = (reinterpret_cast<std::uintptr_t>(bottom) + bytes - skew) & ~std::uintptr_t{15};
     auto* slot = reinterpret_cast<void**>(top);
     *--slot = nullptr;                              // no return address: stops unwinders
-    *--slot = reinterpret_cast<void*>(entry);       // popped by the final ret
+    *--slot = reinterpret_cast<void*>(entry);       // popped for the final jump
     for (int i = 0; i < 6; ++i) *--slot = nullptr;  // rbp rbx r12 r13 r14 r15
     stack_pointer = slot;
 #endif

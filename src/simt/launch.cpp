@@ -1,6 +1,7 @@
 // Launches under the emulation: the hardware's limits, blocks over threads, what a launch reports.
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "simt/emulated_block.h"
 
@@ -21,6 +22,10 @@ EmuReport last_report;
 
 const EmuReport& emu_report() {
   return last_report;
+}
+
+void emu_clear_report() {
+  last_report = {};
 }
 
 namespace emu {
@@ -46,6 +51,24 @@ Dim3 index_of(std::uint64_t n, const Dim3& grid) {
           static_cast<unsigned>(n / grid.x / grid.y)};
 }
 
+/// The order of the blocks: ascending, descending, or a walk by a stride that meets them all.
+struct BlockOrder {
+  long count, stride = 1, offset = 0;
+
+  BlockOrder(long n, std::uint64_t seed) : count(n) {
+    if (seed == 1) stride = count - 1, offset = count - 1;
+    if (seed < 2) return;
+    Random random{seed};
+    offset = static_cast<long>(random() % static_cast<unsigned long>(count));
+    do {
+      stride = 1 + static_cast<long>(random() % static_cast<unsigned long>(count));
+    } while (std::gcd(stride, count) != 1);
+  }
+  long at(long n) const {
+    return static_cast<long>((static_cast<__int128>(n) * stride + offset) % count);
+  }
+};
+
 void add(EmuReport& total, const EmuReport& part) {
   total.switches += part.switches;
   total.mmas += part.mmas;
@@ -59,6 +82,7 @@ void run(const char* name, const LaunchShape& shape, const std::function<void()>
   check_launch(name, shape);
   const std::uint64_t seed = emu_options().seed;
   const long count = static_cast<long>(shape.grid.x) * shape.grid.y * shape.grid.z;
+  const BlockOrder order(count, seed);
   EmuReport total;
   std::exception_ptr first;
   long first_index = count;
@@ -68,12 +92,12 @@ void run(const char* name, const LaunchShape& shape, const std::function<void()>
 #pragma omp parallel if (parallel)
   {
     thread_local std::unique_ptr<Block> mine;  // keeps its stacks from launch to launch
-    if (!mine) mine = std::make_unique<Block>();
-    mine->report = {};
+    if (mine) mine->report = {};
 #pragma omp for schedule(dynamic)
     for (long n = 0; n < count; ++n) {
-      const long at = seed == 1 ? count - 1 - n : n;
+      const long at = order.at(n);
       try {  // an exception must not leave the parallel region
+        if (!mine) mine = std::make_unique<Block>();
         mine->run(name, shape, index_of(static_cast<std::uint64_t>(at), shape.grid), seed, body);
       } catch (...) {
 #pragma omp critical(simt_error)
@@ -84,9 +108,9 @@ void run(const char* name, const LaunchShape& shape, const std::function<void()>
       }
     }
 #pragma omp critical(simt_report)
-    add(total, mine->report);
+    if (mine) add(total, mine->report);
   }
-  last_report = total;
+  add(last_report, total);
   if (first) std::rethrow_exception(first);
 }
 

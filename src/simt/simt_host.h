@@ -54,11 +54,12 @@ struct EmuOptions {
 };
 EmuOptions& emu_options();
 
-/// Counted over a launch.
+/// Counted over all launches since the last emu_clear_report.
 struct EmuReport {
   std::uint64_t switches = 0, mmas = 0, ldmatrix_phases = 0, bank_conflicts = 0;
 };
 const EmuReport& emu_report();
+void emu_clear_report();
 
 namespace emu {
 
