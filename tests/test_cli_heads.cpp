@@ -98,6 +98,7 @@ TEST_F(HeadsCli, ReportsInOnePage) {
   const Result result = run("report run --text book.txt --sequences 8 -o page.html");
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_NE(result.out.find("Of 8 heads"), std::string::npos);
+  EXPECT_NE(result.out.find("over 2 looks during training"), std::string::npos) << result.out;
   const std::string page = text("page.html");
   const std::size_t begin = page.find("id=\"data\">") + 10;
   const Json data = Json::parse(page.substr(begin, page.find("</script>", begin) - begin));

@@ -158,6 +158,22 @@ Json timeline_json(const fs::path& run) {
           {"heads", thinned(read_lines(run / "heads.jsonl"))}};
 }
 
+/// The seed's claim about this run in words; empty when nothing was recorded.
+std::string claim_in_words(const Json& timeline) {
+  double sum = 0, looks = 0;
+  for (const Json& line : timeline["heads"]) {
+    const Json& value = line["share_vs_redundancy"];
+    if (!value.is_number()) continue;
+    sum += value.get<double>();
+    looks += 1;
+  }
+  if (looks == 0) return {};
+  return fmt::format(
+      "Do redundant heads get smaller gradients? Gradient share and redundancy have a mean rank "
+      "correlation of {:.2f} over {:.0f} looks during training; below 0 speaks for it.",
+      sum / looks, looks);
+}
+
 Sequences first_few(const Sequences& s) {
   Sequences few{.batch = std::min(kFewSequences, s.batch), .seq = s.seq, .ids = {}, .offsets = {}};
   few.ids.assign(s.ids.begin(), s.ids.begin() + few.batch * few.seq);
@@ -281,6 +297,8 @@ Json report_data(const fs::path& run, const QuestionRequest& request, std::int64
   progress("reading patterns");
   data["shown"] = shown_json(model, text);
   data["timeline"] = timeline_json(run);
+  const std::string claim = claim_in_words(data["timeline"]);
+  if (!claim.empty()) data["findings"].push_back(claim);
   progress("comparing heads");
   data["similarity"] =
       table_json(output_similarity(model.config, model.parameters.data(), few, true));
