@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "heads/patterns.h"
+#include "ops/attend_probe_ref.h"
 
 namespace headloom {
 namespace {
@@ -78,7 +79,7 @@ bool row_beyond_sink(const PatternReader& reader, const HeadId& head, std::int64
   reader.row(head, i, row);
   double left = 0;
   for (std::int64_t j = 1; j <= i; ++j) left += row[j];
-  if (left < 1e-6) return false;
+  if (left < probe_detail::kNothingLeft) return false;
   for (std::int64_t j = 1; j <= i; ++j) row[j] = static_cast<float>(row[j] / left);
   return true;
 }

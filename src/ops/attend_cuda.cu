@@ -7,6 +7,7 @@
 
 #include "ops/attend_cuda.h"
 #include "ops/attend_tile.cuh"
+#include "ops/cuda_block.cuh"
 
 namespace headloom::cuda {
 namespace {
@@ -18,19 +19,9 @@ using tile::kThreads;
 
 constexpr float kLog2E = 1.4426950408889634F;
 
-/// The first row of head h of sequence b.
-template <class T>
-SIMT_FN T* rows_of(const HeadsPointer<T>& x, int b, int h) {
-  return x.data + b * x.batch + h * x.head;
-}
-
 /// Where a head's statistics begin in lse and delta.
 SIMT_FN std::int64_t statistics_of(const AttendSizes& d, int b, int h) {
   return (static_cast<std::int64_t>(b) * d.heads + h) * d.seq;
-}
-
-SIMT_FN float gate_of(const float* gates, int h) {
-  return gates != nullptr ? gates[h] : 1.0F;
 }
 
 template <int HS>
@@ -140,7 +131,7 @@ void backward_delta(AttendBackward<bf16> p) {
   const bf16* dout = rows_of(p.dout, b, h) + t * p.dout.seq;
   float sum = 0.0F;
   for (int i = lane(); i < HS; i += 32) sum += to_float(dout[i]) * to_float(out[i]);
-  for (int mask = 16; mask > 0; mask /= 2) sum += shfl_xor(sum, mask);
+  sum = warp_sum(sum);
   if (lane() == 0) p.delta[statistics_of(d, b, h) + t] = sum;
 }
 

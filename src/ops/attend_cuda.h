@@ -16,6 +16,16 @@ struct HeadsPointer {
   std::int64_t batch = 0, seq = 0, head = 0;  ///< strides, in elements
 };
 
+/// The first row of head h of sequence b.
+template <class T>
+SIMT_FN T* rows_of(const HeadsPointer<T>& x, std::int64_t b, std::int64_t h) {
+  return x.data + b * x.batch + h * x.head;
+}
+
+SIMT_FN float gate_of(const float* gates, std::int64_t h) {
+  return gates != nullptr ? gates[h] : 1.0F;
+}
+
 /// `seq` keys. The simple kernel takes fewer queries too, the last ones; -1: as many as keys.
 struct AttendSizes {
   int batch = 0, seq = 0, heads = 0, kv_heads = 0;

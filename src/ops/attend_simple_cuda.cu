@@ -24,11 +24,6 @@ struct SimpleBackward {
   int head_dim;
 };
 
-template <class T>
-SIMT_FN T* rows_of(const HeadsPointer<T>& x, std::int64_t b, std::int64_t h) {
-  return x.data + b * x.batch + h * x.head;
-}
-
 SIMT_FN float dot(const float* a, const float* b, int n) {
   float sum = 0.0F;
   for (int i = 0; i < n; ++i) sum += a[i] * b[i];
@@ -43,7 +38,7 @@ void simple_forward(SimpleForward p) {
   const std::int64_t kv = h / (d.heads / d.kv_heads);
   const float *q = rows_of(a.q, b, h), *k = rows_of(a.k, b, kv), *v = rows_of(a.v, b, kv);
   float* out = rows_of(a.out, b, h);
-  const float gate = a.gate != nullptr ? a.gate[h] : 1.0F;
+  const float gate = gate_of(a.gate, h);
   const int queries = d.queries >= 0 ? d.queries : d.seq;
 
   const Shared<float> score = DynamicShared().take<float>((d.seq + 3) / 4 * 4);
@@ -96,7 +91,7 @@ void simple_backward(SimpleBackward p) {
     for (int s = 0; s < d.seq; ++s) dk[s * a.dk.seq + i] = dv[s * a.dv.seq + i] = 0.0F;
   }
   for (std::int64_t h = kv * group; h < (kv + 1) * group; ++h) {
-    const float gate = a.gate != nullptr ? a.gate[h] : 1.0F;
+    const float gate = gate_of(a.gate, h);
     const std::int64_t statistics = (b * d.heads + h) * d.seq;
     float gate_sum = 0.0F;
     for (int t = 0; t < d.seq; ++t) {
