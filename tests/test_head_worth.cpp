@@ -488,7 +488,8 @@ TEST(HeadTargets, TheRarestTokenSoFar) {
 void check_update_shares(const ModelConfig& config, const Trainer& trainer,
                          const std::vector<float>& before, const std::vector<LiveHead>& heads) {
   std::vector<float> moved(before);
-  for (std::size_t i = 0; i < moved.size(); ++i) moved[i] = trainer.parameters()[i] - before[i];
+  for (std::size_t i = 0; i < moved.size(); ++i)
+    moved[i] = trainer.parameters().data()[i] - before[i];
   const float* base = moved.data();
   const std::vector<double> shares = layer_shares(config, trainer.layout().views(base));
   // A step moves a weight by 1e-3 of itself at most, so fp32 knows the difference to 1e-4.
@@ -513,8 +514,8 @@ std::vector<float> trained(bool watched, const TemporaryFolder& folder) {
   LiveProbe probe(trainer, live_question(trainer, tokens, tokenizer));
   for (int i = 0; i < 4; ++i) {
     if (watched) probe.attach();
-    const std::vector<float> before(trainer.parameters(),
-                                    trainer.parameters() + trainer.layout().stored());
+    const std::vector<float> before(trainer.parameters().data(),
+                                    trainer.parameters().data() + trainer.layout().stored());
     trainer.step();
     if (!watched) continue;
     const std::vector<LiveHead> heads = probe.look();
@@ -531,9 +532,10 @@ std::vector<float> trained(bool watched, const TemporaryFolder& folder) {
     EXPECT_TRUE(live_json(i + 1, config.model, heads)["heads"][0]["lift"].contains("previous"));
   }
   std::vector<float> all;
-  for (const float* x : {static_cast<const float*>(trainer.parameters()), trainer.gradients(),
-                         static_cast<const float*>(trainer.moment1()),
-                         static_cast<const float*>(trainer.moment2())}) {
+  for (const float* x : {static_cast<const float*>(trainer.parameters().data()),
+                         static_cast<const float*>(trainer.gradients().data()),
+                         static_cast<const float*>(trainer.moment1().data()),
+                         static_cast<const float*>(trainer.moment2().data())}) {
     all.insert(all.end(), x, x + trainer.layout().stored());
   }
   return all;

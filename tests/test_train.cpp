@@ -65,7 +65,7 @@ struct Training {
     return losses;
   }
   std::vector<float> parameters() const {
-    return {trainer.parameters(), trainer.parameters() + trainer.layout().stored()};
+    return {trainer.parameters().data(), trainer.parameters().data() + trainer.layout().stored()};
   }
 };
 
@@ -122,8 +122,8 @@ TEST(Trainer, AccumulationEqualsTheFullBatch) {
       return std::vector<float>(base + info.offset, base + info.offset + info.size());
     };
     // The same terms, added in another order.
-    EXPECT_EQ("", test::compare(info.name.c_str(), tensor(two.trainer.gradients()),
-                                tensor(one.trainer.gradients()), 1e-5));
+    EXPECT_EQ("", test::compare(info.name.c_str(), tensor(two.trainer.gradients().data()),
+                                tensor(one.trainer.gradients().data()), 1e-5));
   }
 }
 
@@ -167,7 +167,7 @@ TEST(Trainer, StopsWhenSomethingIsNotFiniteAndKeepsTheWeights) {
   Training run(tiny);
   run.steps(2);
   const ParameterInfo& info = run.trainer.layout().tensors()[4];
-  run.trainer.parameters()[info.offset + 3] = NAN;
+  run.trainer.parameters().data()[info.offset + 3] = NAN;
   const std::vector<float> before = run.parameters();
   try {
     run.trainer.step();
@@ -263,7 +263,7 @@ TEST(Checkpoint, AMappedFileIsNeverOverwritten) {
   const fs::path folder = save_checkpoint(tiny.folder.path(), run.trainer, 1);
   const MappedFile mapped(folder / "model.safetensors");
   const std::string before(mapped.text());
-  run.trainer.parameters()[0] += 1.0F;
+  run.trainer.parameters().data()[0] += 1.0F;
   save_checkpoint(tiny.folder.path(), run.trainer, 1);  // the same step once more
   EXPECT_EQ(mapped.text(), before);
   EXPECT_NE(read_file(folder / "model.safetensors"), before);
@@ -512,7 +512,7 @@ TEST(TensorBoard, RecordsAreFramedAndChecked) {
 
 std::string generated(const TinyRun& tiny, const Trainer& trainer, const GenerateConfig& request,
                       const SamplerConfig& sampler) {
-  Decoder decoder(tiny.config.model, cpu_ops(), trainer.parameters());
+  Decoder decoder(tiny.config.model, cpu_ops(), trainer.parameters().data());
   std::string text;
   generate(decoder, tiny.tokenizer, sampler, request, [&](std::string_view part) { text += part; });
   return text;

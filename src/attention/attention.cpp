@@ -1,29 +1,40 @@
 #include "attention/attention.h"
 
-#include <algorithm>
 #include <complex>
+
+#include "attention/host_heads.h"
 
 namespace headloom {
 namespace {
 
 /// Appends the new rows to the cache and returns views of everything it then holds.
 template <class T>
-SplitHeads<const T> through_cache(const KvCache<T>& cache, const SplitHeads<T>& fresh) {
+SplitHeads<const T> through_cache(const Ops<T>& ops, const KvCache<T>& cache,
+                                  const SplitHeads<T>& fresh) {
   const std::int64_t seq = fresh.k.seq, total = cache.length + seq;
   if (total > cache.k.seq) {
     fail("attention: {} positions do not fit into a cache of {}", total, cache.k.seq);
   }
-  for (std::int64_t b = 0; b < fresh.k.batch; ++b) {
-    for (std::int64_t t = 0; t < seq; ++t) {
-      for (std::int64_t h = 0; h < fresh.k.heads; ++h) {
-        std::copy_n(fresh.k.at(b, t, h), fresh.k.head_dim, cache.k.at(b, cache.length + t, h));
-        std::copy_n(fresh.v.at(b, t, h), fresh.v.head_dim, cache.v.at(b, cache.length + t, h));
-      }
-    }
-  }
+  const auto next = [&](Heads<T> place) {
+    place.data = place.at(0, cache.length, 0);
+    place.seq = seq;
+    return place;
+  };
+  ops.copy_heads({fresh.k, next(cache.k)});
+  ops.copy_heads({fresh.v, next(cache.v)});
   SplitHeads<const T> all{fresh.q, cache.k, cache.v};
   all.k.seq = all.v.seq = total;
   return all;
+}
+
+/// Shows a tap what attend read and wrote, and lets it write other outputs.
+template <class T>
+void edit_heads(const Device& device, const HeadTap<T>& tap, const SplitHeads<const T>& s,
+                const Heads<T>& out) {
+  const HostHeads<const T> q(device, s.q), k(device, s.k), v(device, s.v);
+  HostHeads<T> host_out(device, out);
+  tap.edit({q.view(), k.view(), v.view()}, host_out.view());
+  host_out.write_back();
 }
 
 }  // namespace
@@ -36,10 +47,10 @@ void attention_forward(const Ops<T>& ops, const AttentionForward<T>& a) {
     ops.rope({.x = queries_and_keys(fresh), .first_position = a.cache.length, .base = a.rope_base});
   }
   const SplitHeads<const T> s =
-      a.cache ? through_cache(a.cache, fresh) : SplitHeads<const T>{fresh.q, fresh.k, fresh.v};
+      a.cache ? through_cache(ops, a.cache, fresh) : SplitHeads<const T>{fresh.q, fresh.k, fresh.v};
   const Heads<T> out = concat_heads(a.heads, a.batch, a.layout.heads, a.layout.head_dim);
   ops.attend_forward({s.q, s.k, s.v, out, a.lse, a.tap != nullptr ? a.tap->gate : nullptr});
-  if (a.tap != nullptr && a.tap->edit) a.tap->edit(s, out);
+  if (a.tap != nullptr && a.tap->edit) edit_heads(*ops.device, *a.tap, s, out);
   mix_forward(ops, {a.heads, a.weights.out, a.weights.out_bias, a.y});
 }
 
@@ -52,7 +63,10 @@ void attention_backward(const Ops<T>& ops, const AttentionBackward<T>& a) {
   const SplitHeads<const T> s = split_heads(a.qkv, a.batch, a.layout);
   const SplitHeads<T> ds = split_heads(a.dqkv, a.batch, a.layout);
   const Heads<const T> dout = concat(Matrix<const T>(a.dheads));
-  if (a.tap != nullptr && a.tap->see_gradient) a.tap->see_gradient(concat(a.heads), dout);
+  if (a.tap != nullptr && a.tap->see_gradient) {
+    const HostHeads<const T> seen(*ops.device, concat(a.heads)), dseen(*ops.device, dout);
+    a.tap->see_gradient(seen.view(), dseen.view());
+  }
   ops.attend_backward({.q = s.q,
                        .k = s.k,
                        .v = s.v,

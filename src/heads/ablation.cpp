@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "heads/readable_model.h"
 
 namespace headloom {
 namespace {
@@ -88,14 +89,14 @@ HeadId parse_head(const std::string& name, const ModelConfig& config) {
 }
 
 struct Ablator::State {
-  State(const ModelConfig& c, float* parameters, const Sequences& s)
+  State(const ModelConfig& c, float* parameters, const Sequences& s, const Ops<float>& ops)
       : config(c),
         sequences(s),
         batches(even_batches(s.batch)),
         targets(next_tokens(s)),
         layout(c),
         weights(layout.views(parameters)),
-        model(c, cpu_ops(), parameters, *std::max_element(batches.begin(), batches.end()), s.seq,
+        model(c, ops, parameters, *std::max_element(batches.begin(), batches.end()), s.seq,
               Use::kInference),
         zero(static_cast<std::size_t>(c.head_layout(0).head_dim)),
         means(static_cast<std::size_t>(c.first_head(c.n_layers) * c.head_layout(0).head_dim)) {
@@ -114,25 +115,28 @@ struct Ablator::State {
 
   RowResults run(const std::vector<HeadTap<float>>& taps) {
     RowResults results;
-    model.set_taps(taps.data());
+    model.gpt().set_taps(taps.data());
     std::int64_t first = 0;
     for (const std::int64_t count : batches) {
       const std::int64_t row = first * sequences.seq, rows = count * sequences.seq;
-      model.loss({sequences.ids.data() + row, targets.data() + row, count, sequences.seq});
-      const float* losses = model.workspace().losses;
+      model.gpt().loss({sequences.ids.data() + row, targets.data() + row, count, sequences.seq});
+      const Workspace<float>& work = model.host().outside_blocks();
+      const float* losses = work.losses;
       results.loss.insert(results.loss.end(), losses, losses + rows);
-      for (std::int64_t r = 0; r < rows; ++r) results.logit.push_back(right_logit(r, row + r));
+      for (std::int64_t r = 0; r < rows; ++r) {
+        results.logit.push_back(right_logit(work.final_norm.row(r), row + r));
+      }
       first += count;
     }
-    model.set_taps(nullptr);
+    model.gpt().set_taps(nullptr);
     return results;
   }
 
-  /// Of row r of the pass that has just been, which is row `row` of all.
-  float right_logit(std::int64_t r, std::int64_t row) const {
+  /// Of row `row` of all, whose final norm is `hidden`.
+  float right_logit(const float* hidden, std::int64_t row) const {
     const std::int32_t target = targets[static_cast<std::size_t>(row)];
     if (target == kIgnoredTarget) return 0;
-    const float *hidden = model.workspace().final_norm.row(r), *token = weights.head.row(target);
+    const float* token = weights.head.row(target);
     double sum = 0;
     for (std::size_t d = 0; d < mean_token.size(); ++d)
       sum += hidden[d] * (token[d] - mean_token[d]);
@@ -178,16 +182,17 @@ struct Ablator::State {
   std::vector<std::int32_t> targets;
   ParameterLayout layout;
   ModelWeights<float> weights;
-  Gpt<float> model;
+  ReadableModel model;
   std::vector<double> zero;        ///< [HS]
   std::vector<double> means;       ///< [all heads][HS]
   std::vector<double> mean_token;  ///< [C] of the output head's rows
   RowResults clean;
 };
 
-Ablator::Ablator(const ModelConfig& config, float* parameters, const Sequences& sequences) {
+Ablator::Ablator(const ModelConfig& config, float* parameters, const Sequences& sequences,
+                 const Ops<float>& ops) {
   if (sequences.batch < 2) fail("ablation needs at least 2 sequences, not {}", sequences.batch);
-  state_ = std::make_unique<State>(config, parameters, sequences);
+  state_ = std::make_unique<State>(config, parameters, sequences, ops);
   state_->measure_clean();
 }
 

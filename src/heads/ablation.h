@@ -48,7 +48,8 @@ struct RowResults {
 class Ablator {
  public:
   /// Two sequences are the least: one has no other to resample from.
-  Ablator(const ModelConfig& config, float* parameters, const Sequences& sequences);
+  Ablator(const ModelConfig& config, float* parameters, const Sequences& sequences,
+          const Ops<float>& ops = cpu_ops());
   ~Ablator();
   Ablator(const Ablator&) = delete;
   Ablator& operator=(const Ablator&) = delete;

@@ -63,20 +63,21 @@ void judge(std::vector<HeadFindings>& heads) {
 }
 
 Examination examine(const LoadedModel& model, std::vector<Question> questions, std::uint64_t seed,
-                    const std::function<void(std::int64_t, std::int64_t)>& progress) {
+                    const std::function<void(std::int64_t, std::int64_t)>& progress,
+                    const Ops<float>& ops) {
   Examination result{.questions = std::move(questions), .heads = {}, .seed = seed};
   const ParameterArray<float> fresh = fresh_parameters(model.config, seed);
   float* parameters = model.parameters.data();
   const std::vector<HeadId> ids = all_heads(model.config);
   const std::vector<HeadGradient> gradients =
-      head_gradients(model.config, parameters, result.questions[0].sequences);
+      head_gradients(model.config, parameters, result.questions[0].sequences, ops);
   result.heads.resize(ids.size());
   for (std::size_t h = 0; h < ids.size(); ++h) result.heads[h].gradient = gradients[h];
   for (std::size_t q = 0; q < result.questions.size(); ++q) {
     const Question& question = result.questions[q];
     const std::vector<HeadScores> scores =
-        score_heads(model.config, parameters, question, fresh.data(), seed);
-    Ablator ablator(model.config, parameters, question.sequences);
+        score_heads(model.config, parameters, question, fresh.data(), seed, ops);
+    Ablator ablator(model.config, parameters, question.sequences, ops);
     if (q == 0) result.loss = mean_loss(ablator.clean(), question.sequences);
     for (std::size_t h = 0; h < ids.size(); ++h) {
       HeadFindings& head = result.heads[h];

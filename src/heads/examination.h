@@ -47,7 +47,8 @@ struct Examination {
 /// Scores against both nulls, ablation and gradients of every head, and roles. `progress` hears
 /// how many heads are done. Determinism: the same seed gives the same numbers.
 Examination examine(const LoadedModel& model, std::vector<Question> questions, std::uint64_t seed,
-                    const std::function<void(std::int64_t done, std::int64_t all)>& progress = {});
+                    const std::function<void(std::int64_t done, std::int64_t all)>& progress = {},
+                    const Ops<float>& ops = cpu_ops());
 
 /// Gives roles. A head gets a pattern's name when (1) the lift's interval lies above both nulls and
 /// its mean is at least kLeastLift, (2) taking the head away costs loss on the pattern's judged

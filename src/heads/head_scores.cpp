@@ -4,6 +4,7 @@
 
 #include "attention/split.h"
 #include "base/rng.h"
+#include "heads/readable_model.h"
 
 namespace headloom {
 namespace {
@@ -33,12 +34,12 @@ Targets slice_of(const Targets& all, std::int64_t seq, std::int64_t first, std::
 class Probing {
  public:
   Probing(const ModelConfig& config, float* parameters, const Sequences& sequences,
-          const std::vector<Targets>& targets)
+          const std::vector<Targets>& targets, const Ops<float>& ops)
       : config_(config),
         sequences_(sequences),
         targets_(targets),
         heads_(config.first_head(config.n_layers)),
-        model_(config, cpu_ops(), parameters, std::min(kBatch, sequences.batch), sequences.seq,
+        model_(config, ops, parameters, std::min(kBatch, sequences.batch), sequences.seq,
                Use::kTraining) {
     shapes_.resize(static_cast<std::size_t>(heads_ * kHeadShapes));
     sums_.resize(targets.size());
@@ -62,7 +63,7 @@ class Probing {
   const Sequences& sequences_;
   const std::vector<Targets>& targets_;
   std::int64_t heads_;
-  Gpt<float> model_;
+  ReadableModel model_;
   std::vector<double> shapes_;                   ///< [heads][kHeadShapes]
   std::vector<std::vector<SequenceSums>> sums_;  ///< [targets][sequences]
 };
@@ -70,7 +71,7 @@ class Probing {
 void Probing::pass(std::int64_t first, std::int64_t count) {
   const std::int64_t seq = sequences_.seq;
   std::vector<KvCache<float>> no_cache;
-  model_.hidden_states(sequences_.ids.data() + first * seq, count, seq, 0, no_cache);
+  model_.gpt().hidden_states(sequences_.ids.data() + first * seq, count, seq, 0, no_cache);
   std::vector<Targets> parts;
   std::vector<KeySet> sets;
   std::vector<std::vector<SequenceSums>> sums;
@@ -97,20 +98,21 @@ void Probing::pass(std::int64_t first, std::int64_t count) {
 
 void Probing::probe_layer(std::int64_t layer, std::int64_t count, const std::vector<KeySet>& sets,
                           std::vector<std::vector<SequenceSums>>& sums) {
-  const BlockActivations<float>& acts = model_.workspace().blocks[static_cast<std::size_t>(layer)];
+  const BlockActivations<float>& acts =
+      model_.gpt().workspace().blocks[static_cast<std::size_t>(layer)];
   const HeadLayout layout = config_.head_layout(layer);
   const SplitHeads<float> s =
       split_heads(acts.qkv.row_range(0, count * sequences_.seq), count, layout);
   const std::size_t plane = static_cast<std::size_t>(count * layout.heads);
   std::vector<float> mass(sets.size() * plane), hits(mass.size()), shape(kHeadShapes * plane);
-  cpu_ops().attend_probe({.q = s.q,
-                          .k = s.k,
-                          .lse = acts.lse,
-                          .sets = sets.data(),
-                          .n_sets = static_cast<std::int64_t>(sets.size()),
-                          .mass = mass.data(),
-                          .hits = hits.data(),
-                          .shape = shape.data()});
+  model_.gpt().ops().attend_probe({.q = s.q,
+                                   .k = s.k,
+                                   .lse = acts.lse,
+                                   .sets = sets.data(),
+                                   .n_sets = static_cast<std::int64_t>(sets.size()),
+                                   .mass = mass.data(),
+                                   .hits = hits.data(),
+                                   .shape = shape.data()});
   const auto first = static_cast<std::size_t>(config_.first_head(layer));
   const auto heads = static_cast<std::size_t>(layout.heads);
   for (std::size_t i = 0; i < plane; ++i) {
@@ -215,23 +217,23 @@ const PatternScore& HeadScores::strongest() const {
 }
 
 std::vector<HeadScores> plain_scores(const ModelConfig& config, float* parameters,
-                                     const Question& question) {
-  return Probing(config, parameters, question.sequences, question.targets).scores();
+                                     const Question& question, const Ops<float>& ops) {
+  return Probing(config, parameters, question.sequences, question.targets, ops).scores();
 }
 
 std::vector<HeadScores> score_heads(const ModelConfig& config, float* parameters,
-                                    const Question& question, float* untrained,
-                                    std::uint64_t seed) {
+                                    const Question& question, float* untrained, std::uint64_t seed,
+                                    const Ops<float>& ops) {
   const Sequences& sequences = question.sequences;
-  const Probing probing(config, parameters, sequences, question.targets);
+  const Probing probing(config, parameters, sequences, question.targets, ops);
   std::vector<HeadScores> heads = probing.scores();
   if (untrained != nullptr) {
-    set_null(heads, plain_scores(config, untrained, question));
+    set_null(heads, plain_scores(config, untrained, question, ops));
     Question elsewhere{sequences, {}};
     for (const Targets& t : question.targets) {
       elsewhere.targets.push_back(shuffled_targets(t, sequences, seed));
     }
-    set_shuffled(heads, plain_scores(config, parameters, elsewhere));
+    set_shuffled(heads, plain_scores(config, parameters, elsewhere, ops));
   }
   probing.set_intervals(heads, seed);
   return heads;

@@ -48,13 +48,13 @@ struct Question {
 
 /// Where every head of a model looks: scores and lifts alone, without intervals, nulls and p.
 std::vector<HeadScores> plain_scores(const ModelConfig& config, float* parameters,
-                                     const Question& question);
+                                     const Question& question, const Ops<float>& ops = cpu_ops());
 
 /// Where every head of a model looks. Units: lifts compare across patterns and contexts, scores do
 /// not. Changes nothing in the model. Without `untrained` (parameters of the same model, fresh)
 /// there are no nulls, and p is that of a lift above 0.
 std::vector<HeadScores> score_heads(const ModelConfig& config, float* parameters,
                                     const Question& question, float* untrained = nullptr,
-                                    std::uint64_t seed = 1);
+                                    std::uint64_t seed = 1, const Ops<float>& ops = cpu_ops());
 
 }  // namespace headloom

@@ -1,5 +1,7 @@
 #include "heads/importance.h"
 
+#include "heads/readable_model.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -110,14 +112,16 @@ std::vector<double> update_shares(const Trainer& trainer) {
   const double step = static_cast<double>(trainer.steps_done());
   const double correct1 = 1 - std::pow(train.beta1, step);
   const double correct2 = 1 - std::pow(train.beta2, step);
-  const float* base = trainer.parameters();
+  const HostNumbers<float> parameters = trainer.parameters().on_host(),
+                           m = trainer.moment1().on_host(), v = trainer.moment2().on_host();
+  const float* base = parameters.data();
   const ModelWeights<const float> weights = trainer.layout().views(base);
   std::vector<double> squares;
   for (const HeadId& head : all_heads(config)) {
     squares.push_back(sum_over(head_slices(config, weights, head), [&](const float* x) {
       const std::ptrdiff_t at = x - base;
-      const double root = std::sqrt(trainer.moment2()[at] / correct2) + train.adam_eps;
-      const double moved = trainer.moment1()[at] / correct1 / root + train.weight_decay * *x;
+      const double root = std::sqrt(v.data()[at] / correct2) + train.adam_eps;
+      const double moved = m.data()[at] / correct1 / root + train.weight_decay * *x;
       return moved * moved;
     }));
   }
@@ -125,10 +129,11 @@ std::vector<double> update_shares(const Trainer& trainer) {
 }
 
 std::vector<HeadGradient> head_gradients(const ModelConfig& config, float* parameters,
-                                         const Sequences& s) {
+                                         const Sequences& s, const Ops<float>& ops) {
   const std::int64_t batch = std::min(kBatch, s.batch);
-  Gpt<float> model(config, cpu_ops(), parameters, batch, s.seq, Use::kTraining);
-  const ParameterArray<float> gradients(model.layout());
+  ReadableModel readable(config, ops, parameters, batch, s.seq, Use::kTraining);
+  Gpt<float>& model = readable.gpt();
+  const ParameterArray<float> gradients(model.layout(), *ops.device);
   const std::vector<std::int32_t> targets = next_tokens(s);
   GradientTaps taps(config);
   model.set_taps(taps.taps());
@@ -139,7 +144,7 @@ std::vector<HeadGradient> head_gradients(const ModelConfig& config, float* param
   }
   std::vector<double> norms;
   const std::vector<double> shares =
-      layer_shares(config, model.layout().views<const float>(gradients.data()), &norms);
+      layer_shares(config, model.layout().views(gradients.on_host().data()), &norms);
   std::vector<HeadGradient> result(shares.size());
   const double sequences = static_cast<double>(s.batch);
   for (std::size_t h = 0; h < result.size(); ++h) {

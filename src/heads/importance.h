@@ -64,6 +64,7 @@ std::vector<double> update_shares(const Trainer& trainer);
 /// Gradients on some sequences, each sequence's loss the mean over its tokens. Source: Michel et
 /// al. 2019 (the absolute value per example, then the mean).
 std::vector<HeadGradient> head_gradients(const ModelConfig& config, float* parameters,
-                                         const Sequences& sequences);
+                                         const Sequences& sequences,
+                                         const Ops<float>& ops = cpu_ops());
 
 }  // namespace headloom

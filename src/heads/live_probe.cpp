@@ -44,7 +44,7 @@ struct LiveProbe::State {
     const ParameterArray<float> fresh =
         fresh_parameters(config, static_cast<std::uint64_t>(trainer.config().train.seed));
     null.resize(question.targets.size());
-    for (const HeadScores& head : plain_scores(config, fresh.data(), question)) {
+    for (const HeadScores& head : plain_scores(config, fresh.data(), question, trainer.ops())) {
       for (std::size_t p = 0; p < null.size(); ++p) {
         null[p] = std::max(null[p], head.patterns[p].lift);
       }
@@ -73,13 +73,17 @@ std::vector<LiveHead> LiveProbe::look() {
   Trainer& trainer = state_->trainer;
   trainer.set_taps(nullptr);
   const ModelConfig& config = trainer.config().model;
-  std::vector<HeadScores> scores = plain_scores(config, trainer.parameters(), state_->question);
+  // Experiments take weights that the host holds; what is read is not written.
+  const HostNumbers<float> numbers = trainer.parameters().on_host();
+  float* parameters = const_cast<float*>(numbers.data());
+  std::vector<HeadScores> scores =
+      plain_scores(config, parameters, state_->question, trainer.ops());
   const std::vector<double> gradient =
-      layer_shares(config, trainer.layout().views(trainer.gradients()));
+      layer_shares(config, trainer.layout().views(trainer.gradients().on_host().data()));
   const std::vector<double> update = update_shares(trainer);
   const std::vector<double> alike =
-      redundancy(config, output_similarity(config, trainer.parameters(), state_->question.sequences,
-                                           /*across_layers=*/false));
+      redundancy(config, output_similarity(config, parameters, state_->question.sequences,
+                                           /*across_layers=*/false, trainer.ops()));
   std::vector<LiveHead> heads;
   for (std::size_t h = 0; h < scores.size(); ++h) {
     for (std::size_t p = 0; p < state_->null.size(); ++p) {

@@ -14,12 +14,17 @@ constexpr float kLittleLeft = 0.05F;
 
 }  // namespace
 
-PatternReader::PatternReader(const ModelConfig& config, float* parameters, std::int64_t seq)
-    : config_(config), seq_(seq), model_(config, cpu_ops(), parameters, 1, seq, Use::kTraining) {}
+PatternReader::PatternReader(const ModelConfig& config, float* parameters, std::int64_t seq,
+                             const Ops<float>& ops)
+    : config_(config),
+      seq_(seq),
+      model_(std::make_unique<ReadableModel>(config, ops, parameters, 1, seq, Use::kTraining)) {}
 
 void PatternReader::read(const std::int32_t* ids) {
   std::vector<KvCache<float>> no_cache;
-  model_.hidden_states(ids, 1, seq_, 0, no_cache);
+  model_->gpt().hidden_states(ids, 1, seq_, 0, no_cache);
+  acts_.clear();
+  for (std::int64_t l = 0; l < config_.n_layers; ++l) acts_.push_back(model_->host().block(l));
 }
 
 float PatternReader::score(const SplitHeads<float>& s, const HeadId& head, std::int64_t i,

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "heads/ablation.h"
+#include "heads/readable_model.h"
 
 namespace headloom {
 
@@ -11,7 +12,8 @@ namespace headloom {
 /// ever kept.
 class PatternReader {
  public:
-  PatternReader(const ModelConfig& config, float* parameters, std::int64_t seq);
+  PatternReader(const ModelConfig& config, float* parameters, std::int64_t seq,
+                const Ops<float>& ops = cpu_ops());
 
   void read(const std::int32_t* ids);
   /// Attention of one head at query i of the sequence read last, keys 0 ... i.
@@ -24,13 +26,14 @@ class PatternReader {
 
  private:
   const BlockActivations<float>& acts(std::int64_t layer) const {
-    return model_.workspace().blocks[static_cast<std::size_t>(layer)];
+    return acts_[static_cast<std::size_t>(layer)];
   }
   float score(const SplitHeads<float>& s, const HeadId& head, std::int64_t i, std::int64_t j) const;
 
   ModelConfig config_;
   std::int64_t seq_;
-  Gpt<float> model_;
+  std::unique_ptr<ReadableModel> model_;
+  std::vector<BlockActivations<float>> acts_;  ///< as the pass left them
 };
 
 }  // namespace headloom

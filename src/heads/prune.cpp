@@ -196,7 +196,8 @@ void write_pruned_run(const fs::path& run, const fs::path& out, const ModelConfi
   Trainer trainer(config, tokens,
                   split_corpus(tokens.size(), pruned.context, config.train.validation_fraction),
                   cpu_ops());
-  std::copy_n(parameters, trainer.layout().stored(), trainer.parameters());
+  trainer.parameters().write(
+      [&](float* numbers) { std::copy_n(parameters, trainer.layout().stored(), numbers); });
   save_checkpoint(out, trainer, config.train.keep_checkpoints, tokenizer.end_of_text());
   // The config last: with it but without the checkpoint, training would begin from nothing.
   Json file = {{"command", command}};

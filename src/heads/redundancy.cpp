@@ -87,8 +87,8 @@ bool row_beyond_sink(const PatternReader& reader, const HeadId& head, std::int64
 }  // namespace
 
 HeadTable output_similarity(const ModelConfig& config, float* parameters, const Sequences& s,
-                            bool across_layers) {
-  PatternReader reader(config, parameters, s.seq);
+                            bool across_layers, const Ops<float>& ops) {
+  PatternReader reader(config, parameters, s.seq, ops);
   std::vector<std::vector<float>> layers = centred_outputs(config, reader, s);
   const std::int64_t rows = s.batch * (s.seq - 1), width = config.head_layout(0).head_dim;
   HeadTable table(static_cast<std::size_t>(config.first_head(config.n_layers)));

@@ -21,7 +21,8 @@ struct HeadTable {
 /// first, because sinks make outputs alike. Without `across_layers` only heads of the same layer
 /// are compared and the rest stays 0. Source: Kornblith et al. 2019.
 HeadTable output_similarity(const ModelConfig& config, float* parameters,
-                            const Sequences& sequences, bool across_layers);
+                            const Sequences& sequences, bool across_layers,
+                            const Ops<float>& ops = cpu_ops());
 
 /// How differently the heads look: Jensen-Shannon divergence of their rows beyond the sink, mean
 /// over rows 2 ... T-1, from 0 (alike) to ln 2; NaN for two that have no row beyond the sink in

@@ -8,22 +8,25 @@ Decoder::Decoder(const ModelConfig& config, const Ops<float>& ops, float* parame
                  std::int64_t prompt_chunk)
     : model_(config, ops, parameters, 1, std::min(prompt_chunk, config.context), Use::kInference),
       prompt_chunk_(model_.max_seq()) {
-  arena_ = arrange([&](Arena& arena) {
-    caches_.clear();
-    for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
-      const HeadLayout heads = config.head_layout(layer);
-      const std::int64_t size = config.context * heads.kv_width();
-      // A head's positions lie together: a decoded token then reads each head as one stream.
-      const auto cache = [&] {
-        return Heads<float>(arena.take<float>(size), 1, config.context, heads.kv_heads,
-                            heads.head_dim, size, heads.head_dim, config.context * heads.head_dim);
-      };
-      const Heads<float> k = cache();
-      caches_.push_back({k, cache(), 0});
-    }
-    const std::int64_t vocab = config.padded_vocab();
-    logits_ = {arena.take<float>(vocab), 1, vocab};
-  });
+  arena_ = arrange(
+      [&](Arena& arena) {
+        caches_.clear();
+        for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+          const HeadLayout heads = config.head_layout(layer);
+          const std::int64_t size = config.context * heads.kv_width();
+          // A head's positions lie together: a decoded token then reads each head as one stream.
+          const auto cache = [&] {
+            return Heads<float>(arena.take<float>(size), 1, config.context, heads.kv_heads,
+                                heads.head_dim, size, heads.head_dim,
+                                config.context * heads.head_dim);
+          };
+          const Heads<float> k = cache();
+          caches_.push_back({k, cache(), 0});
+        }
+        const std::int64_t vocab = config.padded_vocab();
+        logits_ = {arena.take<float>(vocab), 1, vocab};
+      },
+      *ops.device);
 }
 
 void Decoder::reset() {
@@ -43,7 +46,12 @@ std::span<const float> Decoder::feed(std::span<const std::int32_t> ids) {
     hidden = model_.hidden_states(ids.data() + begin, 1, size, length(), caches_);
   }
   model_.logits(hidden.row_range(hidden.rows - 1, 1), logits_);
-  return {logits_.data, static_cast<std::size_t>(model_.config().vocab_size)};
+  const auto vocab = static_cast<std::size_t>(model_.config().vocab_size);
+  const Device& device = *model_.ops().device;
+  if (device.is_host) return {logits_.data, vocab};
+  host_logits_.resize(vocab);
+  device.download(host_logits_.data(), logits_.data, vocab * sizeof(float));
+  return host_logits_;
 }
 
 }  // namespace headloom

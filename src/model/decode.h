@@ -9,7 +9,8 @@ namespace headloom {
 /// Decodes one sequence with a cache of keys and values, through the same blocks as training.
 class Decoder {
  public:
-  /// `prompt_chunk` is how many tokens of a prompt go through the model at a time.
+  /// Parameters lie in the memory of ops.device. `prompt_chunk` is how many tokens of a prompt go
+  /// through the model at a time.
   Decoder(const ModelConfig& config, const Ops<float>& ops, float* parameters,
           std::int64_t prompt_chunk = 256);
 
@@ -27,6 +28,7 @@ class Decoder {
   Gpt<float> model_;
   std::vector<KvCache<float>> caches_;
   Matrix<float> logits_;
+  std::vector<float> host_logits_;  ///< where the CPU cannot read the device's
   std::int64_t prompt_chunk_;
   Arena arena_;
 };

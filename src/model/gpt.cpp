@@ -18,9 +18,23 @@ Gpt<T>::Gpt(const ModelConfig& config, const Ops<T>& ops, T* parameters, std::in
       max_batch_(max_batch),
       max_seq_(max_seq),
       use_(use),
-      arena_(arrange([this](Arena& arena) {
-        work_ = arrange_workspace<T>(arena, config_, max_batch_, max_seq_, use_);
-      })) {}
+      arena_(arrange(
+          [this](Arena& arena) {
+            work_ = arrange_workspace<T>(arena, config_, max_batch_, max_seq_, use_);
+          },
+          *ops.device)) {}
+
+template <class T>
+void Gpt<T>::load_inputs(const std::int32_t* ids, std::int64_t count) {
+  check_ids("embed_forward", ids, count, weights_.token_table.rows);
+  ops_.device->upload(work_.inputs, ids, static_cast<std::size_t>(count) * sizeof(*ids));
+}
+
+template <class T>
+void Gpt<T>::load_targets(const std::int32_t* targets, std::int64_t count) {
+  check_targets(targets, count, config_.vocab_size);
+  ops_.device->upload(work_.targets, targets, static_cast<std::size_t>(count) * sizeof(*targets));
+}
 
 template <class T>
 BlockActivations<T> Gpt<T>::block_rows(std::int64_t layer, std::int64_t rows) const {
@@ -107,8 +121,15 @@ Matrix<const T> Gpt<T>::hidden_states(const std::int32_t* ids, std::int64_t batc
                                       std::int64_t first_position,
                                       std::vector<KvCache<T>>& caches) {
   check_batch(batch, seq);
+  load_inputs(ids, batch * seq);
+  return forward(batch, seq, first_position, caches);
+}
+
+template <class T>
+Matrix<const T> Gpt<T>::forward(std::int64_t batch, std::int64_t seq, std::int64_t first_position,
+                                std::vector<KvCache<T>>& caches) {
   const std::int64_t rows = batch * seq;
-  ops_.embed_forward({.ids = ids,
+  ops_.embed_forward({.ids = work_.inputs,
                       .seq = seq,
                       .first_position = first_position,
                       .token_table = weights_.token_table,
@@ -140,7 +161,22 @@ template <class T>
 Sum<T> Gpt<T>::loss(const TokenBatch& batch) {
   std::vector<KvCache<T>> no_cache;
   hidden_states(batch.inputs, batch.batch, batch.seq, 0, no_cache);
-  return head_losses(batch, false, 0.0, {});
+  load_targets(batch.targets, batch.rows());
+  head_losses(batch.rows(), false, 0.0, {});
+  return total_loss(batch.rows());
+}
+
+template <class T>
+Sum<T> Gpt<T>::total_loss(std::int64_t rows) {
+  const T* losses = work_.losses;
+  if (!ops_.device->is_host) {
+    host_losses_.resize(static_cast<std::size_t>(rows));
+    ops_.device->download(host_losses_.data(), losses, host_losses_.size() * sizeof(T));
+    losses = host_losses_.data();
+  }
+  Sum<T> total = 0;
+  for (std::int64_t r = 0; r < rows; ++r) total += Sum<T>(losses[r]);
+  return total;
 }
 
 template class Gpt<float>;

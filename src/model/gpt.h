@@ -7,8 +7,8 @@
 
 namespace headloom {
 
-/// B sequences of T tokens. Shapes: inputs, targets int32 [B*T] by sequence; a target of
-/// kIgnoredTarget counts for nothing.
+/// B sequences of T tokens, in the host's memory. Shapes: inputs, targets int32 [B*T] by sequence;
+/// a target of kIgnoredTarget counts for nothing.
 struct TokenBatch {
   const std::int32_t* inputs = nullptr;
   const std::int32_t* targets = nullptr;
@@ -20,8 +20,8 @@ struct TokenBatch {
   std::int64_t counted() const;
 };
 
-/// A GPT over parameters that someone else owns: the one model code path for every architecture and
-/// device.
+/// A GPT over parameters that someone else owns, in the memory of ops.device: the one model code
+/// path for every architecture and device.
 template <class T>
 class Gpt {
  public:
@@ -32,9 +32,12 @@ class Gpt {
 
   const ModelConfig& config() const { return config_; }
   const ParameterLayout& layout() const { return layout_; }
+  /// In the memory of ops().device.
   const Workspace<T>& workspace() const { return work_; }
+  const Ops<T>& ops() const { return ops_; }
   std::int64_t max_batch() const { return max_batch_; }
   std::int64_t max_seq() const { return max_seq_; }
+  Use use() const { return use_; }
 
   /// Takes hold of every layer's heads from here on: `taps` has an entry for each layer and must
   /// outlive its use; null lets go.
@@ -62,8 +65,14 @@ class Gpt {
   void block_forward(std::int64_t layer, std::int64_t batch, std::int64_t rows,
                      const KvCache<T>& cache);
   void mlp_forward(const BlockWeights<T>& weights, const BlockActivations<T>& acts);
-  Sum<T> head_losses(const TokenBatch& batch, bool backward, double scale,
-                     const ModelWeights<T>& gradients);
+  void load_inputs(const std::int32_t* ids, std::int64_t count);
+  void load_targets(const std::int32_t* targets, std::int64_t count);
+  Matrix<const T> forward(std::int64_t batch, std::int64_t seq, std::int64_t first_position,
+                          std::vector<KvCache<T>>& caches);
+  void head_losses(std::int64_t rows, bool backward, double scale,
+                   const ModelWeights<T>& gradients);
+  void backward(std::int64_t batch, std::int64_t seq, const ModelWeights<T>& gradients);
+  Sum<T> total_loss(std::int64_t rows);
   void norm_backward(const NormWeights<T>& weights, const NormWeights<T>& gradients, Matrix<T> x,
                      const T* mean, const T* rstd, bool first);
   void block_backward(std::int64_t layer, std::int64_t batch, std::int64_t rows,
@@ -81,6 +90,8 @@ class Gpt {
   std::int64_t max_seq_;
   Use use_;
   const HeadTap<T>* taps_ = nullptr;
+  RepeatedWork step_;           ///< forward and backward of a batch of one shape
+  std::vector<T> host_losses_;  ///< where the CPU cannot read the device's
   Workspace<T> work_;
   Arena arena_;
 };
@@ -88,6 +99,7 @@ class Gpt {
 /// Names the first tensor that holds a NaN or an infinity, in the order in which a step computes:
 /// parameters, activations of the last forward pass, then gradients from the last layer to the
 /// first; with layer and, where it has one, head (as L3H7). Empty when everything is finite.
+/// Parameters and gradients in the host's memory.
 std::string find_nonfinite(const Gpt<float>& model, const float* parameters, const float* gradients,
                            std::int64_t rows);
 

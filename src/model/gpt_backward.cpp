@@ -1,4 +1,7 @@
+#include <bit>
 #include <complex>
+
+#include "base/files.h"
 
 #include "model/gpt.h"
 
@@ -67,10 +70,9 @@ void Gpt<T>::block_backward(std::int64_t layer, std::int64_t batch, std::int64_t
 }
 
 template <class T>
-Sum<T> Gpt<T>::head_losses(const TokenBatch& batch, bool backward, double scale,
-                           const ModelWeights<T>& gradients) {
-  const std::int64_t rows = batch.rows(), chunk = work_.logits.rows;
-  Sum<T> total = 0;
+void Gpt<T>::head_losses(std::int64_t rows, bool backward, double scale,
+                         const ModelWeights<T>& gradients) {
+  const std::int64_t chunk = work_.logits.rows;
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
     const std::int64_t count = std::min(chunk, rows - begin);
     const Matrix<T> logits = work_.logits.row_range(0, count);
@@ -78,17 +80,30 @@ Sum<T> Gpt<T>::head_losses(const TokenBatch& batch, bool backward, double scale,
     this->logits(hidden, logits);
     ops_.cross_entropy({.logits = logits,
                         .vocab = config_.vocab_size,
-                        .targets = batch.targets + begin,
+                        .targets = work_.targets + begin,
                         .losses = work_.losses + begin,
                         .write_gradient = backward,
                         .gradient_scale = scale});
-    for (std::int64_t r = begin; r < begin + count; ++r) total += Sum<T>(work_.losses[r]);
     if (!backward) continue;
     ops_.gemm({.a = logits, .b = weights_.head, .c = work_.dnorm.row_range(begin, count)});
     ops_.gemm(
         {.a = logits, .transpose_a = true, .b = hidden, .c = gradients.head, .accumulate = true});
   }
-  return total;
+}
+
+template <class T>
+void Gpt<T>::backward(std::int64_t batch, std::int64_t seq, const ModelWeights<T>& gradients) {
+  const std::int64_t rows = batch * seq;
+  norm_backward(weights_.final_norm, gradients.final_norm, work_.last.row_range(0, rows),
+                work_.mean_final, work_.rstd_final, true);
+  for (std::int64_t layer = config_.n_layers - 1; layer >= 0; --layer) {
+    block_backward(layer, batch, rows, gradients.blocks[static_cast<std::size_t>(layer)]);
+  }
+  ops_.embed_backward({.ids = work_.inputs,
+                       .seq = seq,
+                       .dy = work_.dstream.row_range(0, rows),
+                       .dtoken_table = gradients.token_table,
+                       .dposition_table = gradients.position_table});
 }
 
 template <class T>
@@ -98,32 +113,34 @@ Sum<T> Gpt<T>::accumulate_gradients(const TokenBatch& batch, double gradient_sca
     gradient_views_ = layout_.views(gradients);
     gradient_base_ = gradients;
   }
-  const ModelWeights<T>& dweights = gradient_views_;
-  const std::int64_t rows = batch.rows();
-  std::vector<KvCache<T>> no_cache;
-  hidden_states(batch.inputs, batch.batch, batch.seq, 0, no_cache);
-  const Sum<T> total = head_losses(batch, true, gradient_scale, dweights);
-  norm_backward(weights_.final_norm, dweights.final_norm, work_.last.row_range(0, rows),
-                work_.mean_final, work_.rstd_final, true);
-  for (std::int64_t layer = config_.n_layers - 1; layer >= 0; --layer) {
-    block_backward(layer, batch.batch, rows, dweights.blocks[static_cast<std::size_t>(layer)]);
+  check_batch(batch.batch, batch.seq);
+  load_inputs(batch.inputs, batch.rows());
+  load_targets(batch.targets, batch.rows());
+  const auto work = [&] {
+    std::vector<KvCache<T>> no_cache;
+    forward(batch.batch, batch.seq, 0, no_cache);
+    head_losses(batch.rows(), true, gradient_scale, gradient_views_);
+    backward(batch.batch, batch.seq, gradient_views_);
+  };
+  if (taps_ != nullptr || ops_.device->record == nullptr) {
+    work();  // Taps look and change on the CPU, which a recording would not.
+  } else {
+    const std::int64_t key[] = {batch.batch, batch.seq, std::bit_cast<std::int64_t>(gradient_scale),
+                                reinterpret_cast<std::int64_t>(gradients)};
+    step_.run(*ops_.device, hash_bytes({reinterpret_cast<const char*>(key), sizeof(key)}), work);
   }
-  ops_.embed_backward({.ids = batch.inputs,
-                       .seq = batch.seq,
-                       .dy = work_.dstream.row_range(0, rows),
-                       .dtoken_table = dweights.token_table,
-                       .dposition_table = dweights.position_table});
-  return total;
+  return total_loss(batch.rows());
 }
 
-#define HEADLOOM_INSTANTIATE(T)                                                                 \
-  template void Gpt<T>::linear_backward(const LinearWeights<T>&, const LinearWeights<T>&,       \
-                                        Matrix<T>, Matrix<T>, Matrix<T>);                       \
-  template void Gpt<T>::norm_backward(const NormWeights<T>&, const NormWeights<T>&, Matrix<T>,  \
-                                      const T*, const T*, bool);                                \
-  template void Gpt<T>::block_backward(std::int64_t, std::int64_t, std::int64_t,                \
-                                       const BlockWeights<T>&);                                 \
-  template Sum<T> Gpt<T>::head_losses(const TokenBatch&, bool, double, const ModelWeights<T>&); \
+#define HEADLOOM_INSTANTIATE(T)                                                                \
+  template void Gpt<T>::linear_backward(const LinearWeights<T>&, const LinearWeights<T>&,      \
+                                        Matrix<T>, Matrix<T>, Matrix<T>);                      \
+  template void Gpt<T>::norm_backward(const NormWeights<T>&, const NormWeights<T>&, Matrix<T>, \
+                                      const T*, const T*, bool);                               \
+  template void Gpt<T>::block_backward(std::int64_t, std::int64_t, std::int64_t,               \
+                                       const BlockWeights<T>&);                                \
+  template void Gpt<T>::head_losses(std::int64_t, bool, double, const ModelWeights<T>&);       \
+  template void Gpt<T>::backward(std::int64_t, std::int64_t, const ModelWeights<T>&);          \
   template Sum<T> Gpt<T>::accumulate_gradients(const TokenBatch&, double, T*);
 HEADLOOM_INSTANTIATE(float)
 HEADLOOM_INSTANTIATE(double)

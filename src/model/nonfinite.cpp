@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "model/gpt.h"
+#include "model/host_workspace.h"
 
 namespace headloom {
 namespace {
@@ -22,9 +22,9 @@ std::int64_t head_of_column(const HeadLayout& layout, std::int64_t column) {
 }
 
 std::string in_activations(const Gpt<float>& model, std::int64_t rows) {
-  const Workspace<float>& work = model.workspace();
+  HostWorkspace work(model);
   for (std::int64_t l = 0; l < model.config().n_layers; ++l) {
-    const BlockActivations<float>& acts = work.blocks[static_cast<std::size_t>(l)];
+    const BlockActivations<float>& acts = work.block(l);
     const HeadLayout heads = model.config().head_layout(l);
     const auto check = [&](const char* name, Matrix<float> m, bool by_head) -> std::string {
       m.rows = rows;
@@ -45,7 +45,8 @@ std::string in_activations(const Gpt<float>& model, std::int64_t rows) {
     if (found.empty()) found = check("mlp active", acts.active, false);
     if (!found.empty()) return found;
   }
-  if (nonfinite_column(work.final_norm.row_range(0, rows)) >= 0) return "activation final norm";
+  if (nonfinite_column(work.outside_blocks().final_norm.row_range(0, rows)) >= 0)
+    return "activation final norm";
   return "";
 }
 

@@ -90,16 +90,48 @@ class ParameterLayout {
   std::int64_t stored_ = 0;
 };
 
+/// Numbers of a device as the CPU can read them: themselves where it may, else a copy.
+template <class T>
+class HostNumbers {
+ public:
+  HostNumbers(const Device& device, const T* data, std::int64_t count) : data_(data) {
+    if (device.is_host) return;
+    copy_.resize(static_cast<std::size_t>(count));
+    device.download(copy_.data(), data, copy_.size() * sizeof(T));
+    data_ = copy_.data();
+  }
+  HostNumbers(HostNumbers&&) = default;
+  const T* data() const { return data_; }
+
+ private:
+  std::vector<T> copy_;
+  const T* data_;
+};
+
 /// A flat array of numbers laid out like the parameters: weights, gradients or optimizer state.
 template <class T>
 class ParameterArray {
  public:
-  explicit ParameterArray(const ParameterLayout& layout)
-      : arena_(arrange([&](Arena& arena) { data_ = arena.take<T>(layout.stored()); })) {}
+  explicit ParameterArray(const ParameterLayout& layout, const Device& device = host_device())
+      : stored_(layout.stored()),
+        arena_(arrange([&](Arena& arena) { data_ = arena.take<T>(stored_); }, device)) {}
 
+  /// In the device's memory.
   T* data() const { return data_; }
+  const Device& device() const { return arena_.device(); }
+  HostNumbers<T> on_host() const { return {device(), data_, stored_}; }
+  /// Calls fill(numbers), all of them in the host's memory and zero where the device is not the
+  /// host, and brings them to the device.
+  template <class Fill>
+  void write(Fill&& fill) const {
+    if (device().is_host) return fill(data_);
+    std::vector<T> numbers(static_cast<std::size_t>(stored_));
+    fill(numbers.data());
+    device().upload(data_, numbers.data(), numbers.size() * sizeof(T));
+  }
 
  private:
+  std::int64_t stored_;
   T* data_ = nullptr;
   Arena arena_;
 };

@@ -85,6 +85,8 @@ Workspace<T> arrange_workspace(Arena& arena, const ModelConfig& config, std::int
   work.rstd_final = arena.take<T>(rows);
   work.logits = take_matrix<T>(arena, chunk_rows(rows, vp), vp);
   work.losses = arena.take<T>(rows);
+  work.inputs = arena.take<std::int32_t>(rows);
+  work.targets = arena.take<std::int32_t>(rows);
   if (use == Use::kInference) return work;
   const HeadLayout heads = widest_layout(config);
   work.dstream = take_matrix<T>(arena, rows, c);

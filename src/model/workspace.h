@@ -36,8 +36,9 @@ struct Workspace {
   Matrix<T> last;               ///< [R,C] residual stream after the last block
   Matrix<T> final_norm;         ///< [R,C]
   T *mean_final, *rstd_final;
-  Matrix<T> logits;  ///< [chunk,Vp]
-  T* losses;         ///< [R]
+  Matrix<T> logits;                ///< [chunk,Vp]
+  T* losses;                       ///< [R]
+  std::int32_t *inputs, *targets;  ///< [R] of the batch that is worked on
   // Gradients of activations; absent for inference.
   Matrix<T> dstream;  ///< [R,C] residual stream
   Matrix<T> dnorm;    ///< [R,C] a norm's output

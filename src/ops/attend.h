@@ -12,10 +12,10 @@ namespace headloom {
 /// fewer key heads than query heads, query head h uses key head h / (NH / KVH). Writes: out (=);
 /// lse (=), natural-log sum of exponentials of each row's scores, saved for backward; lse may be
 /// null when no backward follows. Gates multiply what a head puts out, not where it looks:
-/// out = gate[h] * P v. Determinism: bitwise repeatable; a row depends on no later
-/// position and on no other sequence (a v that is not finite may reach the few rows before it that
-/// share a vector with it). Source: Vaswani et al. 2017, eq. 1; tiling and lse as in Dao
-/// et al. 2022.
+/// out = gate[h] * P v; gates lie in the host's memory. Determinism: bitwise repeatable; a row
+/// depends on no later position and on no other sequence (a v that is not finite may reach the few
+/// rows before it that share a vector with it). Source: Vaswani et al. 2017, eq. 1; tiling and lse
+/// as in Dao et al. 2022.
 template <class T>
 struct AttendForward {
   Heads<const T> q;
@@ -30,10 +30,9 @@ struct AttendForward {
 ///
 /// Shapes: as forward; dout like out; dq like q; dk, dv like k; dgate [B,NH].
 /// Writes: dq, dk, dv (=); dgate (=) unless null, the gradient by each gate, sequence by sequence:
-/// sum over rows of dout . P v, whatever the gate is. Reads out, gated, and lse as forward saved
-/// them.
-/// Determinism: bitwise repeatable, no atomics.
-/// Source: Dao et al. 2022, algorithm 4: dS = P * (dP - rowsum(dout * out)).
+/// sum over rows of dout . P v, whatever the gate is; both in the host's memory. Reads out, gated,
+/// and lse as forward saved them. Determinism: bitwise repeatable, no atomics. Source: Dao et al.
+/// 2022, algorithm 4: dS = P * (dP - rowsum(dout * out)).
 template <class T>
 struct AttendBackward {
   Heads<const T> q;

@@ -28,10 +28,11 @@ inline constexpr std::int64_t kHeadShapes = static_cast<std::int64_t>(HeadShape:
 /// Measures where every head looks, row by row, without keeping a row: what attend_forward left in
 /// q, k and lse is all it reads, so that the pass itself is the same with and without it.
 ///
-/// Shapes: q [B,T,NH,HS]; k [B,T,KVH,HS]; lse [B,NH,T]; sets [n_sets]; mass, hits [n_sets,B,NH];
-/// shape [kHeadShapes,B,NH]. Writes: mass (=) sum over eligible rows of the probability on the
-/// row's keys; hits (=) number of eligible rows whose likeliest key is one of them; shape (=).
-/// Units: natural logarithms. Determinism: bitwise repeatable.
+/// Sets and results lie in the host's memory. Shapes: q [B,T,NH,HS]; k [B,T,KVH,HS]; lse [B,NH,T];
+/// sets [n_sets]; mass, hits [n_sets,B,NH]; shape [kHeadShapes,B,NH]. Writes: mass (=) sum over
+/// eligible rows of the probability on the row's keys; hits (=) number of eligible rows whose
+/// likeliest key is one of them; shape (=). Units: natural logarithms. Determinism: bitwise
+/// repeatable.
 template <class T>
 struct AttendProbe {
   Heads<const T> q;

@@ -6,6 +6,7 @@
 #include "ops/adamw_ref.h"
 #include "ops/attend_probe_ref.h"
 #include "ops/attend_ref.h"
+#include "ops/copy_ref.h"
 #include "ops/cpu.h"
 #include "ops/cross_entropy_ref.h"
 #include "ops/embed_ref.h"
@@ -36,6 +37,7 @@ const Ops<T>& ref_ops() {
       .column_sum = {column_sum_ref<T>},
       .sum_squares = {sum_squares_ref<T>},
       .zero = {zero_ref<T>},
+      .copy_heads = {copy_heads_ref<T>},
   };
   return ops;
 }
@@ -64,6 +66,7 @@ const Ops<float>& cpu_ops() {
       .column_sum = {column_sum_cpu},
       .sum_squares = {sum_squares_cpu},
       .zero = {zero_cpu},
+      .copy_heads = {copy_heads_ref<float>},
   };
   return ops;
 }

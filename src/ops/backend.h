@@ -7,12 +7,14 @@
 #include "ops/adamw.h"
 #include "ops/attend.h"
 #include "ops/attend_probe.h"
+#include "ops/copy.h"
 #include "ops/cross_entropy.h"
 #include "ops/embed.h"
 #include "ops/gemm.h"
 #include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/rope.h"
+#include "tensor/device.h"
 
 namespace headloom {
 
@@ -29,10 +31,12 @@ struct Op {
 };
 
 /// Everything that a model asks of a device, as one table of functions. The model code never knows
-/// which table it holds.
+/// which table it holds. Tensors lie in the device's memory; what an op calls the host's (ids of
+/// key sets, gates, sums) lies in the CPU's.
 template <class T>
 struct Ops {
   const char* name = nullptr;
+  const Device* device = &host_device();
   Op<Gemm<T>> gemm;
   Op<Rope<T>> rope;
   Op<AttendForward<T>> attend_forward;
@@ -49,6 +53,7 @@ struct Ops {
   Op<ColumnSum<T>> column_sum;
   Op<SumSquares<T>> sum_squares;
   Op<Zero<T>> zero;
+  Op<CopyHeads<T>> copy_heads;
 };
 
 /// The scalar references: slow, the specification. T is float, double or complex<double>.
@@ -57,6 +62,28 @@ const Ops<T>& ref_ops();
 
 /// SIMD, all cores.
 const Ops<float>& cpu_ops();
+
+/// How numbers are multiplied on a card. fp32: as they are. tf32, bf16: operands rounded to 10 and
+/// 7 bits of mantissa, sums in fp32. Weights, gradients and optimizer are fp32 always.
+enum class Precision { kFp32, kTf32, kBf16 };
+template <>
+struct EnumNames<Precision> {
+  static constexpr std::string_view kNames[] = {"fp32", "tf32", "bf16"};
+};
+
+/// A device as a user names it.
+struct BackendChoice {
+  std::string device = "cpu";  ///< cpu, cuda, auto
+  std::string precision = "fp32";
+};
+
+/// Makes a backend known under a name beside "cpu". `open` returns its table, or throws kUsage with
+/// the reason why it cannot be used here.
+void add_backend(const std::string& name, const Ops<float>& (*open)(Precision));
+
+/// The table that was asked for. `note`, when given, gets a sentence when "auto" falls back to the
+/// CPU, with the reason. Errors: kUsage when there is no such device, build or precision.
+const Ops<float>& open_backend(const BackendChoice& choice, std::string* note = nullptr);
 
 /// The instruction sets that this machine can run, best first: "avx512", "avx2", "portable", ...
 std::vector<std::string> available_isas();

@@ -24,6 +24,16 @@ struct CrossEntropy {
   double gradient_scale = 1.0;
 };
 
+/// Targets in memory of the CPU. Errors: kFailed with the first that names no token.
+inline void check_targets(const std::int32_t* targets, std::int64_t rows, std::int64_t vocab) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    if (targets[r] < kIgnoredTarget || targets[r] >= vocab) {
+      fail("cross_entropy: target {} at row {} is outside the vocabulary of {}", targets[r], r,
+           vocab);
+    }
+  }
+}
+
 template <class T>
 void check(const CrossEntropy<T>& c) {
   const char* op = "cross_entropy";
@@ -32,11 +42,6 @@ void check(const CrossEntropy<T>& c) {
   check_present(op, "losses", c.losses);
   if (c.vocab < 1 || c.vocab > c.logits.cols) {
     fail("{}: vocabulary {} does not fit logits of {} columns", op, c.vocab, c.logits.cols);
-  }
-  for (std::int64_t r = 0; r < c.logits.rows; ++r) {
-    if (c.targets[r] < kIgnoredTarget || c.targets[r] >= c.vocab) {
-      fail("{}: target {} at row {} is outside the vocabulary of {}", op, c.targets[r], r, c.vocab);
-    }
   }
 }
 

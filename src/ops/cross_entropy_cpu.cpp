@@ -86,6 +86,7 @@ namespace headloom {
 HWY_EXPORT(cross_entropy_rows);
 
 void cross_entropy_cpu(const CrossEntropy<float>& c) {
+  check_targets(c.targets, c.logits.rows, c.vocab);
   parallel_slices(c.logits.rows, [&](std::int64_t begin, std::int64_t end, int) {
     HWY_DYNAMIC_DISPATCH(cross_entropy_rows)(c, begin, end);
   });

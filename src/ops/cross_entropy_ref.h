@@ -9,6 +9,7 @@ namespace headloom {
 
 template <class T>
 void cross_entropy_ref(const CrossEntropy<T>& c) {
+  check_targets(c.targets, c.logits.rows, c.vocab);
   using std::exp, std::log;
   for (std::int64_t r = 0; r < c.logits.rows; ++r) {
     T* logits = c.logits.row(r);

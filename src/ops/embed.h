@@ -32,22 +32,26 @@ struct EmbedBackward {
   Matrix<T> dposition_table;
 };
 
+/// Ids in memory of the CPU. Errors: kFailed with the first that names no token.
+inline void check_ids(const char* op, const std::int32_t* ids, std::int64_t count,
+                      std::int64_t vocab) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (ids[i] < 0 || ids[i] >= vocab) {
+      fail("{}: token id {} at place {} is outside the vocabulary of {}", op, ids[i], i, vocab);
+    }
+  }
+}
+
 namespace embed_detail {
 
 template <class A, class Table>
 void check_rows(const char* op, const A& a, std::int64_t rows, std::int64_t first,
-                const Matrix<Table>& tokens, const Matrix<Table>& positions) {
+                const Matrix<Table>& positions) {
   check_present(op, "ids", a.ids);
   if (a.seq < 1 || rows % a.seq != 0)
     fail("{}: {} rows are no multiple of seq {}", op, rows, a.seq);
   if (positions && first + a.seq > positions.rows) {
     fail("{}: positions up to {} but the table has {}", op, first + a.seq, positions.rows);
-  }
-  for (std::int64_t i = 0; i < rows; ++i) {
-    if (a.ids[i] < 0 || a.ids[i] >= tokens.rows) {
-      fail("{}: token id {} at place {} is outside the vocabulary of {}", op, a.ids[i], i,
-           tokens.rows);
-    }
   }
 }
 
@@ -60,7 +64,7 @@ void check(const EmbedForward<T>& e) {
   if (e.position_table) {
     check_matrix(op, "position_table", e.position_table, e.position_table.rows, e.y.cols);
   }
-  embed_detail::check_rows(op, e, e.y.rows, e.first_position, e.token_table, e.position_table);
+  embed_detail::check_rows(op, e, e.y.rows, e.first_position, e.position_table);
 }
 
 template <class T>
@@ -70,7 +74,7 @@ void check(const EmbedBackward<T>& e) {
   if (e.dposition_table) {
     check_matrix(op, "dposition_table", e.dposition_table, e.dposition_table.rows, e.dy.cols);
   }
-  embed_detail::check_rows(op, e, e.dy.rows, 0, e.dtoken_table, e.dposition_table);
+  embed_detail::check_rows(op, e, e.dy.rows, 0, e.dposition_table);
 }
 
 }  // namespace headloom

@@ -14,6 +14,7 @@ void add_row(const float* from, std::int64_t n, float* to) {
 }  // namespace
 
 void embed_forward_cpu(const EmbedForward<float>& e) {
+  check_ids("embed_forward", e.ids, e.y.rows, e.token_table.rows);
   parallel_slices(e.y.rows, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t r = begin; r < end; ++r) {
       std::copy_n(e.token_table.row(e.ids[r]), e.y.cols, e.y.row(r));
@@ -24,6 +25,7 @@ void embed_forward_cpu(const EmbedForward<float>& e) {
 }
 
 void embed_backward_cpu(const EmbedBackward<float>& e) {
+  check_ids("embed_backward", e.ids, e.dy.rows, e.dtoken_table.rows);
   // A thread owns columns, not rows: equal tokens then meet in one thread, in the order of the
   // batch.
   parallel_slices(e.dy.cols, [&](std::int64_t begin, std::int64_t end, int) {

@@ -15,7 +15,8 @@ struct ColumnSum {
 
 /// Adds up squares in double precision: *result = sum_i x_i^2.
 ///
-/// Shapes: x [count]. Writes: result (=). Determinism: bitwise repeatable for a thread count.
+/// Shapes: x [count]. Writes: result (=), in the host's memory. Determinism: bitwise repeatable for
+/// a thread count.
 template <class T>
 struct SumSquares {
   const T* x = nullptr;

@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "tensor/device.h"
+
 namespace headloom {
 
 /// Hands out consecutive pieces of one allocation. A layout function runs twice over it: first on a
@@ -13,10 +15,10 @@ namespace headloom {
 class Arena {
  public:
   /// Measures: `take` returns null and counts.
-  Arena() = default;
-  /// Owns `bytes` of zeroed memory, on huge pages where the system gives them.
-  /// Errors: kFailed with the number of bytes when the system has no such memory.
-  explicit Arena(std::size_t bytes);
+  explicit Arena(const Device& device = host_device()) : device_(&device) {}
+  /// Owns `bytes` of zeroed memory of the device.
+  /// Errors: kFailed with the number of bytes when there is no such memory.
+  explicit Arena(std::size_t bytes, const Device& device = host_device());
 
   /// Room for `count` numbers, aligned to 64 bytes.
   template <class T>
@@ -24,26 +26,29 @@ class Arena {
     return static_cast<T*>(take_bytes(static_cast<std::size_t>(count) * sizeof(T)));
   }
   std::size_t used() const { return used_; }
+  const Device& device() const { return *device_; }
 
  private:
-  struct Unmap {
+  struct Release {
+    const Device* device;
     std::size_t size;
-    void operator()(std::byte* data) const;
+    void operator()(std::byte* data) const { device->release(data, size); }
   };
 
   void* take_bytes(std::size_t bytes);
 
-  std::unique_ptr<std::byte, Unmap> data_;
+  const Device* device_;
+  std::unique_ptr<std::byte, Release> data_;
   std::size_t used_ = 0;
 };
 
 /// Runs layout(arena) on a measuring arena, then on a real one of that size, and returns the
 /// latter.
 template <class Layout>
-Arena arrange(Layout&& layout) {
-  Arena measure;
+Arena arrange(Layout&& layout, const Device& device = host_device()) {
+  Arena measure(device);
   layout(measure);
-  Arena arena(measure.used());
+  Arena arena(measure.used(), device);
   layout(arena);
   return arena;
 }

@@ -111,10 +111,10 @@ void remove_old(const fs::path& run, std::int64_t keep) {
   }
 }
 
-std::vector<TensorToWrite> optimizer_tensors(const Trainer& trainer) {
-  std::vector<TensorToWrite> tensors = tensors_to_write(trainer.layout(), trainer.moment1(), "m.");
-  const std::vector<TensorToWrite> second =
-      tensors_to_write(trainer.layout(), trainer.moment2(), "v.");
+std::vector<TensorToWrite> optimizer_tensors(const ParameterLayout& layout, const float* m,
+                                             const float* v) {
+  std::vector<TensorToWrite> tensors = tensors_to_write(layout, m, "m.");
+  const std::vector<TensorToWrite> second = tensors_to_write(layout, v, "v.");
   tensors.insert(tensors.end(), second.begin(), second.end());
   return tensors;
 }
@@ -122,11 +122,14 @@ std::vector<TensorToWrite> optimizer_tensors(const Trainer& trainer) {
 void write_files(const fs::path& folder, const Trainer& trainer, std::int64_t end_of_text) {
   const RunConfig& config = trainer.config();
   Json files = Json::object();
+  const HostNumbers<float> parameters = trainer.parameters().on_host(),
+                           m = trainer.moment1().on_host(), v = trainer.moment2().on_host();
   files["model.safetensors"] = hash_hex(write_safetensors(
-      folder / "model.safetensors", tensors_to_write(trainer.layout(), trainer.parameters(), ""),
+      folder / "model.safetensors", tensors_to_write(trainer.layout(), parameters.data(), ""),
       {{"format", "pt"}}));
   files["optimizer.safetensors"] = hash_hex(write_safetensors(
-      folder / "optimizer.safetensors", optimizer_tensors(trainer), {{"format", "pt"}}));
+      folder / "optimizer.safetensors", optimizer_tensors(trainer.layout(), m.data(), v.data()),
+      {{"format", "pt"}}));
   if (config.model.is_gpt2_shaped()) {
     write_file_atomic(folder / "config.json",
                       hugging_face_config(config.model, end_of_text).dump(2) + "\n");
@@ -200,12 +203,14 @@ void load_parameters(const fs::path& checkpoint, const ParameterLayout& layout, 
 
 void load_checkpoint(const fs::path& checkpoint, Trainer& trainer) {
   const Json state = read_state(checkpoint);
-  read_parameters(checkpoint, state, trainer.layout(), trainer.parameters());
+  const ParameterLayout& layout = trainer.layout();
+  trainer.parameters().write(
+      [&](float* numbers) { read_parameters(checkpoint, state, layout, numbers); });
   const SafetensorsFile optimizer = open_checked(checkpoint, state, "optimizer.safetensors");
   check_no_surplus(optimizer, 2 * trainer.layout().tensors().size(),
                    checkpoint / "optimizer.safetensors");
-  read_tensors(optimizer, trainer.layout(), "m.", trainer.moment1());
-  read_tensors(optimizer, trainer.layout(), "v.", trainer.moment2());
+  trainer.moment1().write([&](float* m) { read_tensors(optimizer, layout, "m.", m); });
+  trainer.moment2().write([&](float* v) { read_tensors(optimizer, layout, "v.", v); });
   trainer.restore_position(state.at("step").get<std::int64_t>(),
                            state.at("data").at("epoch").get<std::int64_t>(),
                            state.at("data").at("cursor").get<std::int64_t>());

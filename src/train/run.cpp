@@ -250,7 +250,8 @@ void Session::validate() {
 void Session::sample() {
   const RunConfig& config = prepared_.config;
   if (decoder_ == nullptr) {
-    decoder_ = std::make_unique<Decoder>(config.model, trainer_.ops(), trainer_.parameters());
+    decoder_ =
+        std::make_unique<Decoder>(config.model, trainer_.ops(), trainer_.parameters().data());
   }
   GenerateConfig request;
   request.prompt = train().sample_prompt;

@@ -30,10 +30,10 @@ Trainer::Trainer(const RunConfig& config, const TokenCache& tokens, const Corpus
     : config_(config),
       ops_(ops),
       parameter_layout_(config.model),
-      parameters_(parameter_layout_),
-      gradients_(parameter_layout_),
-      moment1_(parameter_layout_),
-      moment2_(parameter_layout_),
+      parameters_(parameter_layout_, *ops.device),
+      gradients_(parameter_layout_, *ops.device),
+      moment1_(parameter_layout_, *ops.device),
+      moment2_(parameter_layout_, *ops.device),
       model_(config.model, ops, parameters_.data(), config.train.batch, config.model.context,
              Use::kTraining),
       tokens_(tokens),
@@ -43,8 +43,10 @@ Trainer::Trainer(const RunConfig& config, const TokenCache& tokens, const Corpus
                            config.train.eval_windows)),
       inputs_(static_cast<std::size_t>(config.train.batch * config.model.context)),
       targets_(inputs_.size()) {
-  initialise(parameter_layout_, config.model,
-             mix_seed(static_cast<std::uint64_t>(config.train.seed), kWeights), parameters_.data());
+  parameters_.write([&](float* numbers) {
+    initialise(parameter_layout_, config.model,
+               mix_seed(static_cast<std::uint64_t>(config.train.seed), kWeights), numbers);
+  });
 }
 
 double Trainer::accumulate() {
@@ -88,8 +90,9 @@ void Trainer::update(double learning_rate, double scale) {
 }
 
 void Trainer::report_divergence(const char* what, double value) const {
-  const std::string found = find_nonfinite(model_, parameters_.data(), gradients_.data(),
-                                           config_.train.batch * config_.model.context);
+  const std::string found =
+      find_nonfinite(model_, parameters_.on_host().data(), gradients_.on_host().data(),
+                     config_.train.batch * config_.model.context);
   throw Error(ErrorKind::kDiverged,
               fmt::format("step {}: the {} is {}; first non-finite tensor: {}", steps_done_ + 1,
                           what, value, found.empty() ? "the logits" : found));

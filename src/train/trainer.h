@@ -47,14 +47,14 @@ class Trainer {
   std::int64_t steps_done() const { return steps_done_; }
   const RunConfig& config() const { return config_; }
   const ParameterLayout& layout() const { return model_.layout(); }
-  float* parameters() const { return parameters_.data(); }
-  const float* gradients() const { return gradients_.data(); }
-  /// AdamW's m and v, laid out like the parameters.
-  float* moment1() const { return moment1_.data(); }
-  float* moment2() const { return moment2_.data(); }
+  /// In the memory of ops().device, all laid out like the parameters.
+  const ParameterArray<float>& parameters() const { return parameters_; }
+  const ParameterArray<float>& gradients() const { return gradients_; }
+  const ParameterArray<float>& moment1() const { return moment1_; }  ///< AdamW's m
+  const ParameterArray<float>& moment2() const { return moment2_; }  ///< AdamW's v
   const BatchSource& batches() const { return batches_; }
   const Ops<float>& ops() const { return ops_; }
-  /// Continues where a checkpoint stood; weights and moments are set through the pointers above.
+  /// Continues where a checkpoint stood; weights and moments are set through the arrays above.
   void restore_position(std::int64_t steps_done, std::int64_t epoch, std::int64_t cursor);
 
  private:
