@@ -194,8 +194,9 @@ TEST_P(EmulatedModel, GradientsEqualTheReferenceInAnyOrderOfTheLanes) {
     simt::emu_options().seed = seed;
     TestModel<float> model(config, emulated_ops(), 2, 8);
     EXPECT_NEAR(model.run(tokens.view()), wanted_loss, 1e-5 * wanted_loss);
+    const HostNumbers<float> gradients = model.gradients.on_host();
     for (const ParameterInfo& info : model.layout.tensors()) {
-      const float* given = model.gradients.data() + info.offset;
+      const float* given = gradients.data() + info.offset;
       const double* wanted = exact.gradients.data() + info.offset;
       // As for the CPU: two layers of fp32 sums of a few dozen terms each.
       EXPECT_EQ("", compare(info.name.c_str(), {given, given + info.size()},

@@ -11,7 +11,7 @@
 // An accumulator S holds, for each group of 8 columns n: S[n][0], S[n][1] at row lane/4, columns
 // 8n + 2(lane%4) and the next; S[n][2], S[n][3] at row lane/4 + 8.
 
-#include "simt/simt.h"
+#include "ops/attend_cuda.h"
 
 namespace headloom::tile {
 
@@ -54,21 +54,26 @@ SIMT_FN void load_rows(std::uint32_t (&a)[HS / 16][4], Shared<bf16> from, int fi
     ldmatrix_x4(a[k], from, at<HS>(first_row + (lane() & 15), 2 * k + (lane() >> 4)));
 }
 
+/// Adds the part of the scores that channels 16k ... 16k + 15 make.
+template <int HS>
+SIMT_FN void add_scores(float (&s)[kGroups][4], const std::uint32_t (&a)[4], int k,
+                        Shared<bf16> b) {
+  SIMT_UNROLL
+  for (int n = 0; n < kGroups; n += 2) {
+    std::uint32_t r[4];
+    const int row = 8 * n + (lane() & 7) + (lane() >> 4) * 8;
+    ldmatrix_x4(r, b, at<HS>(row, 2 * k + ((lane() >> 3) & 1)));
+    mma_m16n8k16(s[n], a, r[0], r[1]);
+    mma_m16n8k16(s[n + 1], a, r[2], r[3]);
+  }
+}
+
 template <int HS>
 SIMT_FN void scores(float (&s)[kGroups][4], const std::uint32_t (&a)[HS / 16][4], Shared<bf16> b) {
   SIMT_UNROLL
   for (int n = 0; n < kGroups; ++n) s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0F;
   SIMT_UNROLL
-  for (int k = 0; k < HS / 16; ++k) {
-    SIMT_UNROLL
-    for (int n = 0; n < kGroups; n += 2) {
-      std::uint32_t r[4];
-      const int row = 8 * n + (lane() & 7) + (lane() >> 4) * 8;
-      ldmatrix_x4(r, b, at<HS>(row, 2 * k + ((lane() >> 3) & 1)));
-      mma_m16n8k16(s[n], a[k], r[0], r[1]);
-      mma_m16n8k16(s[n + 1], a[k], r[2], r[3]);
-    }
-  }
+  for (int k = 0; k < HS / 16; ++k) add_scores<HS>(s, a[k], k, b);
 }
 
 template <int HS>
@@ -116,6 +121,21 @@ SIMT_FN void store_rows(bf16* to, std::int64_t stride, int first, int limit,
   }
 }
 
+/// As scores, with A the 16 rows from `first_row` of a tile, read again at every use: where HS is
+/// so wide that A would not fit into registers beside the accumulators.
+template <int HS>
+SIMT_FN void scores_of_rows(float (&s)[kGroups][4], Shared<bf16> a_tile, int first_row,
+                            Shared<bf16> b) {
+  SIMT_UNROLL
+  for (int n = 0; n < kGroups; ++n) s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.0F;
+  SIMT_UNROLL
+  for (int k = 0; k < HS / 16; ++k) {
+    std::uint32_t a[4];
+    ldmatrix_x4(a, a_tile, at<HS>(first_row + (lane() & 15), 2 * k + (lane() >> 4)));
+    add_scores<HS>(s, a, k, b);
+  }
+}
+
 SIMT_FN float quad_max(float v) {
   v = fmaxf(v, shfl_xor(v, 1));
   return fmaxf(v, shfl_xor(v, 2));
@@ -123,6 +143,23 @@ SIMT_FN float quad_max(float v) {
 SIMT_FN float quad_sum(float v) {
   v += shfl_xor(v, 1);
   return v + shfl_xor(v, 2);
+}
+
+using cuda::AttendSizes;
+constexpr float kLog2E = 1.4426950408889634F;
+
+/// Where a head's statistics begin in lse and delta.
+SIMT_FN std::int64_t statistics_of(const AttendSizes& d, int b, int h) {
+  return (static_cast<std::int64_t>(b) * d.heads + h) * d.seq;
+}
+
+/// A block to every 64 rows of `heads` heads, with so many tiles of shared memory.
+template <int HS>
+LaunchShape shape_of(const AttendSizes& d, int heads, int tiles) {
+  return {.grid = {static_cast<unsigned>(d.batch * heads),
+                   static_cast<unsigned>((d.seq + kRows - 1) / kRows)},
+          .block = {kThreads},
+          .dynamic_shared = static_cast<std::size_t>(tiles) * kElements<HS> * sizeof(bf16)};
 }
 
 }  // namespace headloom::tile

@@ -38,6 +38,14 @@ SIMT_FN float block_max(float v, const simt::Shared<float>& partial) {
   return v;
 }
 
+/// Part `part` of `parts` equal ones of `rows` rows.
+struct RowRange {
+  std::int64_t begin, end;
+};
+SIMT_FN RowRange part_of(std::int64_t rows, int part, int parts) {
+  return {rows * part / parts, rows * (part + 1) / parts};
+}
+
 /// A grid of blocks of kBlockThreads with a thread for each of `count`, at most 65,535 blocks:
 /// longer lists are walked by strides of the grid.
 inline simt::LaunchShape threads_for(std::int64_t count) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "simt/simt.h"
 #include "tensor/view.h"
 
 /// The CUDA kernels of the small ops, fp32. Each launches what its op's reference defines; whoever
@@ -20,7 +21,8 @@ struct Norm {
 };
 void norm_forward(const Norm& args);
 
-/// As NormBackward. Determinism: columns are added up row by row.
+/// As NormBackward. Determinism: columns are added up in kColumnParts parts, whatever the card;
+/// `parts` is scratch for 2 * kColumnParts * C floats.
 struct NormGradient {
   bool centred = false;
   Matrix<const float> x, dy, dresidual;
@@ -28,7 +30,8 @@ struct NormGradient {
   Matrix<float> dx;
   float *dgain = nullptr, *dbias = nullptr;
 };
-void norm_backward(const NormGradient& args);
+inline constexpr int kColumnParts = 64;
+void norm_backward(const NormGradient& args, float* parts);
 
 /// As Activation (activation.h), by the same numbers.
 enum class Act { kGeluTanh, kRelu, kRelu2, kSwiGlu };
@@ -44,7 +47,8 @@ struct Embed {
 };
 void embed_forward(const Embed& args);
 
-/// As EmbedBackward. Determinism: one thread owns a column and adds rows in the order of the batch.
+/// As EmbedBackward. Determinism: one thread owns a column of every 64th token (and position) and
+/// adds rows in the order of the batch.
 struct EmbedGradient {
   const std::int32_t* ids = nullptr;
   std::int64_t seq = 0;
@@ -77,13 +81,25 @@ struct Adam {
 void adamw(const Adam& args);
 
 void zero(float* x, std::int64_t count);
-/// sum[c] += x[r,c] over r. Determinism: one thread owns a column.
-void column_sum(Matrix<const float> x, float* sum);
+/// sum[c] += x[r,c] over r. Determinism: as norm_backward; `parts` for kColumnParts * C floats.
+void column_sum(Matrix<const float> x, float* sum, float* parts);
 /// *result = sum of squares, in double. `parts` is scratch for kSquareParts doubles.
-inline constexpr int kSquareParts = 64;
+inline constexpr int kSquareParts = 256;
 void sum_squares(const float* x, std::int64_t count, double* parts, double* result);
 
 /// As Rope: turns pairs (i, i + HS/2) of x [B,T,heads,HS] by their positions.
 void rope(const Heads<float>& x, std::int64_t first_position, double base, bool inverse);
+
+/// As CopyHeads.
+void copy_heads(const Heads<const float>& from, const Heads<float>& to);
+
+/// Rounds heads to bf16, rows of `dim` numbers side by side, those beyond head_dim zero.
+/// Shapes: to [B,T,heads,dim], dim even.
+void pack_heads(const Heads<const float>& from, simt::bf16* to, std::int64_t dim);
+/// The way back: the first head_dim numbers of each row.
+void unpack_heads(const simt::bf16* from, std::int64_t dim, const Heads<float>& to);
+
+/// Rounds a matrix to bf16, rows `stride` (even) apart; what lies between is zero.
+void round_rows(const Matrix<const float>& x, simt::bf16* y, std::int64_t stride);
 
 }  // namespace headloom::cuda

@@ -1,4 +1,4 @@
-// Embedding: a thread to an element forward, to a column backward.
+// Embedding: a thread to an element forward, to a column of every 64th token backward.
 #include "ops/cuda_block.cuh"
 #include "ops/cuda_kernels.h"
 
@@ -6,6 +6,8 @@ namespace headloom::cuda {
 namespace {
 
 using namespace simt;
+
+constexpr int kOwners = 64;  // tokens, and positions, are shared out among so many blocks
 
 SIMT_KERNEL(kBlockThreads, 1)
 void forward(Embed e) {
@@ -25,9 +27,12 @@ void backward(EmbedGradient e) {
   const std::int64_t c = first_item();
   if (c >= e.dy.cols) return;
   for (std::int64_t r = 0; r < e.dy.rows; ++r) {
-    const float dy = e.dy.data[r * e.dy.stride + c];
-    e.dtokens.data[e.ids[r] * e.dtokens.stride + c] += dy;
-    if (e.dpositions.data != nullptr) e.dpositions.data[r % e.seq * e.dpositions.stride + c] += dy;
+    const std::int64_t token = e.ids[r], position = r % e.seq;
+    const float* dy = e.dy.data + r * e.dy.stride + c;
+    if (token % kOwners == block_y()) e.dtokens.data[token * e.dtokens.stride + c] += *dy;
+    if (e.dpositions.data != nullptr && position % kOwners == block_y()) {
+      e.dpositions.data[position * e.dpositions.stride + c] += *dy;
+    }
   }
 }
 
@@ -38,7 +43,9 @@ void embed_forward(const Embed& args) {
 }
 
 void embed_backward(const EmbedGradient& args) {
-  launch("embed_backward", backward, threads_for(args.dy.cols), args);
+  LaunchShape shape = threads_for(args.dy.cols);
+  shape.grid.y = kOwners;
+  launch("embed_backward", backward, shape, args);
 }
 
 }  // namespace headloom::cuda

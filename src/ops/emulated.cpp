@@ -1,171 +1,151 @@
+// A card that does not exist: memory that the CPU may not touch, a queue, recordings.
 #include "ops/emulated.h"
 
-#include <cmath>
+#include <sys/mman.h>
 
-#include "ops/attend_cuda.h"
-#include "ops/attend_probe_ref.h"
-#include "ops/cuda_kernels.h"
-#include "ops/gemm_ref.h"
+#include <cstring>
+#include <map>
+
+#include "ops/cuda_platform.h"
+#include "simt/global_memory.h"
 
 namespace headloom {
 namespace {
 
-static_assert(static_cast<int>(cuda::Act::kSwiGlu) == static_cast<int>(Activation::kSwiGlu));
+using Recording = std::vector<std::function<void()>>;
 
-template <class T>
-cuda::HeadsPointer<T> pointer_of(const Heads<T>& x) {
-  return {x.data, x.batch_stride, x.seq_stride, x.head_stride};
-}
+constexpr std::size_t kPage = 4096;
 
-cuda::AttendSizes sizes_of(const Heads<const float>& q, const Heads<const float>& k) {
-  return {.batch = static_cast<int>(q.batch),
-          .seq = static_cast<int>(k.seq),
-          .heads = static_cast<int>(q.heads),
-          .kv_heads = static_cast<int>(k.heads),
-          .queries = static_cast<int>(q.seq)};
+std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + kPage) / kPage * kPage;
 }
 
-float scale_of(const Heads<const float>& q) {
-  return 1 / std::sqrt(static_cast<float>(q.head_dim));
+std::map<char*, std::size_t>& allocations() {
+  static auto* all = new std::map<char*, std::size_t>;  // outlives arenas that are static
+  return *all;
+}
+EmulatedDeviceReport report;
+std::int64_t memory_limit = 0;
+
+/// Lets the device's own work, and copies, at its memory.
+class Access {
+ public:
+  Access() { protect(PROT_READ | PROT_WRITE); }
+  ~Access() { protect(PROT_NONE); }
+
+ private:
+  static void protect(int how) {
+    for (const auto& [data, bytes] : allocations()) ::mprotect(data, bytes, how);
+  }
+};
+
+void* allocate(std::size_t bytes) {
+  const std::size_t size = whole_pages(bytes);
+  if (memory_limit > 0 && report.allocated + static_cast<std::int64_t>(size) > memory_limit) {
+    fail("emulated: cannot allocate {} bytes, {} of {} are in use", size, report.allocated,
+         memory_limit);
+  }
+  void* data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) fail("emulated: cannot allocate {} bytes", size);
+  allocations()[static_cast<char*>(data)] = size;
+  report.allocated += static_cast<std::int64_t>(size);
+  simt::emu::watch_memory(data, size);
+  return data;
 }
 
-void attend_forward(const AttendForward<float>& a) {
-  cuda::attend_simple_forward({.sizes = sizes_of(a.q, a.k),
-                               .scale = scale_of(a.q),
-                               .q = pointer_of(a.q),
-                               .k = pointer_of(a.k),
-                               .v = pointer_of(a.v),
-                               .out = pointer_of(a.out),
-                               .lse = a.lse,
-                               .gate = a.gate},
-                              static_cast<int>(a.q.head_dim));
+void release(void* data, std::size_t bytes) {
+  simt::emu::forget_memory(data);
+  allocations().erase(static_cast<char*>(data));
+  report.allocated -= static_cast<std::int64_t>(whole_pages(bytes));
+  ::munmap(data, whole_pages(bytes));
 }
 
-void attend_backward(const AttendBackward<float>& a) {
-  cuda::attend_simple_backward({.sizes = sizes_of(a.q, a.k),
-                                .scale = scale_of(a.q),
-                                .q = pointer_of(a.q),
-                                .k = pointer_of(a.k),
-                                .v = pointer_of(a.v),
-                                .out = pointer_of(a.out),
-                                .dout = pointer_of(a.dout),
-                                .lse = a.lse,
-                                .dq = pointer_of(a.dq),
-                                .dk = pointer_of(a.dk),
-                                .dv = pointer_of(a.dv),
-                                .gate = a.gate,
-                                .dgate = a.dgate},
-                               static_cast<int>(a.q.head_dim));
+void copy(void* to, const void* from, std::size_t bytes) {
+  if (simt::emu::recording() != nullptr) fail("emulated: a copy while work is recorded");
+  const Access access;
+  std::memcpy(to, from, bytes);
 }
 
-void norm_forward(const NormForward<float>& n) {
-  cuda::norm_forward({.centred = n.kind == NormKind::kLayerNorm,
-                      .eps = static_cast<float>(n.eps),
-                      .x = n.x,
-                      .add = n.add,
-                      .sum = n.sum,
-                      .y = n.y,
-                      .gain = n.gain,
-                      .bias = n.bias,
-                      .mean = n.mean,
-                      .rstd = n.rstd});
+std::shared_ptr<void> record(const std::function<void()>& body) {
+  const auto recording = std::make_shared<Recording>();
+  simt::emu::set_recording(recording.get());
+  try {
+    body();
+  } catch (...) {
+    simt::emu::set_recording(nullptr);
+    throw;
+  }
+  simt::emu::set_recording(nullptr);
+  ++report.recordings;
+  return recording;
 }
 
-void norm_backward(const NormBackward<float>& n) {
-  cuda::norm_backward({.centred = n.kind == NormKind::kLayerNorm,
-                       .x = n.x,
-                       .dy = n.dy,
-                       .dresidual = n.dresidual,
-                       .gain = n.gain,
-                       .mean = n.mean,
-                       .rstd = n.rstd,
-                       .dx = n.dx,
-                       .dgain = n.dgain,
-                       .dbias = n.dbias});
+void replay(void* recording) {
+  ++report.replays;
+  for (const std::function<void()>& work : *static_cast<Recording*>(recording)) work();
 }
 
-cuda::Act act_of(Activation kind) {
-  return static_cast<cuda::Act>(kind);
-}
-void activation_forward(const ActivationForward<float>& a) {
-  cuda::activation_forward(act_of(a.kind), a.x, a.y);
-}
-void activation_backward(const ActivationBackward<float>& a) {
-  cuda::activation_backward(act_of(a.kind), a.x, a.dy, a.dx);
+void run_with_access(const std::function<void()>& work) {
+  const Access access;
+  work();
 }
 
-void embed_forward(const EmbedForward<float>& e) {
-  cuda::embed_forward({e.ids, e.seq, e.first_position, e.token_table, e.position_table, e.y});
-}
-void embed_backward(const EmbedBackward<float>& e) {
-  cuda::embed_backward({e.ids, e.seq, e.dy, e.dtoken_table, e.dposition_table});
-}
-
-void cross_entropy(const CrossEntropy<float>& c) {
-  cuda::cross_entropy({.logits = c.logits,
-                       .vocab = c.vocab,
-                       .targets = c.targets,
-                       .losses = c.losses,
-                       .write_gradient = c.write_gradient,
-                       .scale = static_cast<float>(c.gradient_scale)});
-}
-
-void adamw(const AdamW<float>& a) {
-  const double step = static_cast<double>(a.step);
-  cuda::adamw({.parameter = a.parameter,
-               .gradient = a.gradient,
-               .m = a.m,
-               .v = a.v,
-               .count = a.count,
-               .learning_rate = static_cast<float>(a.learning_rate),
-               .beta1 = static_cast<float>(a.beta1),
-               .beta2 = static_cast<float>(a.beta2),
-               .eps = static_cast<float>(a.eps),
-               .decay = static_cast<float>(a.weight_decay),
-               .scale = static_cast<float>(a.gradient_scale),
-               .rest1 = static_cast<float>(1 - a.beta1),
-               .rest2 = static_cast<float>(1 - a.beta2),
-               .correct1 = static_cast<float>(1 - std::pow(a.beta1, step)),
-               .correct2 = static_cast<float>(1 - std::pow(a.beta2, step))});
+const Device& device() {
+  static const Device device{
+      .name = "emulated",
+      .is_host = false,
+      .allocate = allocate,
+      .release = release,
+      .upload = copy,
+      .download = copy,
+      .finish = [] {},
+      .available = [] { return memory_limit > 0 ? memory_limit - report.allocated : 0; },
+      .record = record,
+      .replay = replay,
+      .gap = 64,
+      .note_tensor = simt::emu::note_tensor};
+  return device;
 }
 
-void column_sum(const ColumnSum<float>& s) {
-  cuda::column_sum(s.x, s.sum);
+float number(const void* data, std::int64_t at, bool bf16) {
+  return bf16 ? simt::to_float(static_cast<const simt::bf16*>(data)[at])
+              : static_cast<const float*>(data)[at];
 }
-void sum_squares(const SumSquares<float>& s) {
-  double parts[cuda::kSquareParts];
-  cuda::sum_squares(s.x, s.count, parts, s.result);
+
+/// What cuBLASLt is asked for, by the definition of a multiplication.
+void multiply_now(const cuda::Multiply& m) {
+  for (std::int64_t i = 0; i < m.m; ++i) {
+    for (std::int64_t j = 0; j < m.n; ++j) {
+      float& c = m.c[i * m.ldc + j];
+      double sum = m.accumulate ? c : m.bias != nullptr ? m.bias[j] : 0.0F;
+      for (std::int64_t k = 0; k < m.k; ++k) {
+        const float a = number(m.a, m.transpose_a ? k * m.lda + i : i * m.lda + k, m.bf16);
+        const float b = number(m.b, m.transpose_b ? j * m.ldb + k : k * m.ldb + j, m.bf16);
+        sum += double{a} * double{b};
+      }
+      c = static_cast<float>(sum);
+    }
+  }
 }
-void zero(const Zero<float>& z) {
-  if (z.count > 0) cuda::zero(z.x, z.count);
-}
-void rope(const Rope<float>& r) {
-  cuda::rope(r.x, r.first_position, r.base, r.inverse);
+
+void multiply(const cuda::Multiply& m) {
+  simt::emu::submit([m] { multiply_now(m); });
 }
 
 }  // namespace
 
-const Ops<float>& emulated_ops() {
-  static const Ops<float> ops{
-      .name = "emulated",
-      .gemm = {gemm_ref<float>},
-      .rope = {rope},
-      .attend_forward = {attend_forward},
-      .attend_backward = {attend_backward},
-      .attend_probe = {attend_probe_ref<float>},
-      .norm_forward = {norm_forward},
-      .norm_backward = {norm_backward},
-      .activation_forward = {activation_forward},
-      .activation_backward = {activation_backward},
-      .embed_forward = {embed_forward},
-      .embed_backward = {embed_backward},
-      .cross_entropy = {cross_entropy},
-      .adamw = {adamw},
-      .column_sum = {column_sum},
-      .sum_squares = {sum_squares},
-      .zero = {zero},
-  };
-  return ops;
+const Ops<float>& emulated_ops(Precision precision) {
+  static const cuda::Platform platform{"emulated", &device(), multiply};
+  simt::emu::set_runner(run_with_access);
+  return cuda::ops_on(platform, precision);
+}
+
+EmulatedDeviceReport emulated_device_report() {
+  return report;
+}
+
+void set_emulated_memory(std::int64_t bytes) {
+  memory_limit = bytes;
 }
 
 }  // namespace headloom

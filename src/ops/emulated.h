@@ -4,9 +4,19 @@
 
 namespace headloom {
 
-/// The CUDA kernels as a backend on machines without a card: every launch goes to the emulation
-/// (src/simt); multiplications, which a card would leave to cuBLAS, and the head probe go to the
-/// reference. fp32. For tests: slow, and watched for races and bounds.
-const Ops<float>& emulated_ops();
+/// The CUDA backend on machines without a card: kernels run in the emulation (src/simt) in which
+/// memory is the device's own: the CPU that follows one of its addresses outside of a copy is
+/// stopped by the system. Multiplications, which a card leaves to cuBLASLt, go to the reference,
+/// with operands rounded as the precision says. For tests: slow, and watched for races and bounds.
+const Ops<float>& emulated_ops(Precision precision = Precision::kFp32);
+
+/// What is running on it, and what was.
+struct EmulatedDeviceReport {
+  std::int64_t allocated = 0;  ///< bytes
+  std::int64_t recordings = 0, replays = 0;
+};
+EmulatedDeviceReport emulated_device_report();
+/// What `available` tells, and allocations are refused beyond; 0: no limit. Units: bytes.
+void set_emulated_memory(std::int64_t bytes);
 
 }  // namespace headloom

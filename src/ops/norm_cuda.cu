@@ -1,4 +1,5 @@
-// Norms: a block to a row forward and for dx, a thread to a column for gain and bias.
+// Norms: a block to a row forward and for dx; for gain and bias a thread to a column of a part of
+// the rows, then one to a column of all parts.
 #include "ops/cuda_block.cuh"
 #include "ops/cuda_kernels.h"
 
@@ -59,18 +60,38 @@ void backward_x(NormGradient n) {
   }
 }
 
+struct Columns {
+  NormGradient args;
+  float* parts;  ///< [gain, bias][kColumnParts][C]
+};
+
 SIMT_KERNEL(kBlockThreads, 1)
-void backward_columns(NormGradient n) {
-  const std::int64_t c = first_item();
-  if (c >= n.x.cols) return;
+void backward_columns(Columns p) {
+  const NormGradient& n = p.args;
+  const std::int64_t c = first_item(), cols = n.x.cols;
+  if (c >= cols) return;
   float gain = 0.0F, bias = 0.0F;
-  for (std::int64_t r = 0; r < n.x.rows; ++r) {
+  const RowRange rows = part_of(n.x.rows, block_y(), kColumnParts);
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const float dy = n.dy.data[r * n.dy.stride + c], mean = n.centred ? n.mean[r] : 0.0F;
     gain += dy * (n.x.data[r * n.x.stride + c] - mean) * n.rstd[r];
     bias += dy;
   }
-  if (n.dgain != nullptr) n.dgain[c] += gain;
-  if (n.dbias != nullptr) n.dbias[c] += bias;
+  p.parts[block_y() * cols + c] = gain;
+  p.parts[(kColumnParts + block_y()) * cols + c] = bias;
+}
+
+SIMT_KERNEL(kBlockThreads, 1)
+void add_columns(Columns p) {
+  const std::int64_t c = first_item(), cols = p.args.x.cols;
+  if (c >= cols) return;
+  float gain = 0.0F, bias = 0.0F;
+  for (int i = 0; i < kColumnParts; ++i) {
+    gain += p.parts[i * cols + c];
+    bias += p.parts[(kColumnParts + i) * cols + c];
+  }
+  if (p.args.dgain != nullptr) p.args.dgain[c] += gain;
+  if (p.args.dbias != nullptr) p.args.dbias[c] += bias;
 }
 
 LaunchShape block_for_each_row(std::int64_t rows) {
@@ -84,11 +105,15 @@ void norm_forward(const Norm& args) {
   launch("norm_forward", forward, block_for_each_row(args.x.rows), args);
 }
 
-void norm_backward(const NormGradient& args) {
+void norm_backward(const NormGradient& args, float* parts) {
   if (args.x.rows == 0) return;
   // Columns first: dx may lie where dresidual does, but never where dy or x do.
   if (args.dgain != nullptr || args.dbias != nullptr) {
-    launch("norm_backward_columns", backward_columns, threads_for(args.x.cols), args);
+    const Columns columns{args, parts};
+    LaunchShape shape = threads_for(args.x.cols);
+    shape.grid.y = kColumnParts;
+    launch("norm_backward_columns", backward_columns, shape, columns);
+    launch("norm_backward_add", add_columns, threads_for(args.x.cols), columns);
   }
   launch("norm_backward_x", backward_x, block_for_each_row(args.x.rows), args);
 }

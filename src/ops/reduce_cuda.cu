@@ -13,7 +13,7 @@ struct Fill {
 };
 struct Columns {
   Matrix<const float> x;
-  float* sum;
+  float *sum, *parts;
 };
 struct Squares {
   const float* x;
@@ -27,30 +27,53 @@ void fill_zero(Fill f) {
 }
 
 SIMT_KERNEL(kBlockThreads, 1)
+void add_rows(Columns s) {
+  const std::int64_t c = first_item();
+  if (c >= s.x.cols) return;
+  float sum = 0.0F;
+  const RowRange rows = part_of(s.x.rows, block_y(), kColumnParts);
+  for (std::int64_t r = rows.begin; r < rows.end; ++r) sum += s.x.data[r * s.x.stride + c];
+  s.parts[block_y() * s.x.cols + c] = sum;
+}
+
+SIMT_KERNEL(kBlockThreads, 1)
 void add_columns(Columns s) {
   const std::int64_t c = first_item();
   if (c >= s.x.cols) return;
   float sum = 0.0F;
-  for (std::int64_t r = 0; r < s.x.rows; ++r) sum += s.x.data[r * s.x.stride + c];
+  for (int i = 0; i < kColumnParts; ++i) sum += s.parts[i * s.x.cols + c];
   s.sum[c] += sum;
 }
 
-/// Thread t adds up every kSquareParts-th number from t on.
-SIMT_KERNEL(kSquareParts, 1)
-void square_parts(Squares s) {
+/// The sum over the block, in the order of its threads; thread 0 has it.
+SIMT_FN double sum_of_block(double v, const Shared<double>& all) {
+  all[thread_x()] = v;
+  barrier();
   double sum = 0.0;
-  for (std::int64_t i = thread_x(); i < s.count; i += kSquareParts) {
-    sum += static_cast<double>(s.x[i]) * static_cast<double>(s.x[i]);
+  if (thread_x() == 0) {
+    for (int i = 0; i < kBlockThreads; ++i) sum += all[i];
   }
-  s.parts[thread_x()] = sum;
+  return sum;
 }
 
-SIMT_KERNEL(32, 1)
-void add_parts(Squares s) {
-  if (thread_x() != 0) return;
+SIMT_KERNEL(kBlockThreads, 1)
+void square_parts(Squares s) {
+  SIMT_STATIC_SHARED(double, all, kBlockThreads);
   double sum = 0.0;
-  for (int i = 0; i < kSquareParts; ++i) sum += s.parts[i];
-  *s.result = sum;
+  for (std::int64_t i = first_item(); i < s.count; i += item_stride()) {
+    sum += static_cast<double>(s.x[i]) * static_cast<double>(s.x[i]);
+  }
+  sum = sum_of_block(sum, all);
+  if (thread_x() == 0) s.parts[block_x()] = sum;
+}
+
+SIMT_KERNEL(kBlockThreads, 1)
+void add_parts(Squares s) {
+  SIMT_STATIC_SHARED(double, all, kBlockThreads);
+  double sum = 0.0;
+  for (int i = thread_x(); i < kSquareParts; i += kBlockThreads) sum += s.parts[i];
+  sum = sum_of_block(sum, all);
+  if (thread_x() == 0) *s.result = sum;
 }
 
 }  // namespace
@@ -59,14 +82,18 @@ void zero(float* x, std::int64_t count) {
   launch("zero", fill_zero, threads_for(count), Fill{x, count});
 }
 
-void column_sum(Matrix<const float> x, float* sum) {
-  launch("column_sum", add_columns, threads_for(x.cols), Columns{x, sum});
+void column_sum(Matrix<const float> x, float* sum, float* parts) {
+  const Columns args{x, sum, parts};
+  LaunchShape shape = threads_for(x.cols);
+  shape.grid.y = kColumnParts;
+  launch("column_sum", add_rows, shape, args);
+  launch("column_sum_add", add_columns, threads_for(x.cols), args);
 }
 
 void sum_squares(const float* x, std::int64_t count, double* parts, double* result) {
   const Squares args{x, count, parts, result};
-  launch("square_parts", square_parts, {.grid = {1}, .block = {kSquareParts}}, args);
-  launch("add_parts", add_parts, {.grid = {1}, .block = {32}}, args);
+  launch("square_parts", square_parts, {.grid = {kSquareParts}, .block = {kBlockThreads}}, args);
+  launch("add_parts", add_parts, {.grid = {1}, .block = {kBlockThreads}}, args);
 }
 
 }  // namespace headloom::cuda

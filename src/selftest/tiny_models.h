@@ -37,19 +37,21 @@ struct TestModel {
             Use use = Use::kTraining)
       : config(c),
         layout(c),
-        parameters(layout),
-        gradients(layout),
+        parameters(layout, *ops.device),
+        gradients(layout, *ops.device),
         gpt(c, ops, parameters.data(), batch, seq, use) {
-    for (const ParameterInfo& info : layout.tensors()) {
-      Rng rng(static_cast<std::uint64_t>(info.offset) + 1);
-      for (std::int64_t i = 0; i < info.size(); ++i) {
-        parameters.data()[info.offset + i] = T(static_cast<float>(0.3 * rng.normal()));
+    parameters.write([&](T* numbers) {
+      for (const ParameterInfo& info : layout.tensors()) {
+        Rng rng(static_cast<std::uint64_t>(info.offset) + 1);
+        for (std::int64_t i = 0; i < info.size(); ++i) {
+          numbers[info.offset + i] = T(static_cast<float>(0.3 * rng.normal()));
+        }
       }
-    }
+    });
   }
   /// Loss of the batch and its gradient, each target weighing 1 / counted.
   Sum<T> run(const TokenBatch& batch) {
-    std::fill_n(gradients.data(), layout.stored(), T(0));
+    gpt.ops().zero({gradients.data(), layout.stored()});
     const auto scale = 1.0 / static_cast<double>(batch.counted());
     return gpt.accumulate_gradients(batch, scale, gradients.data()) * scale;
   }

@@ -39,6 +39,7 @@ void* take_dynamic_shared(std::size_t offset, std::size_t bytes, Where where) {
 }
 
 void cp_async(void* to, const void* from, bool valid, Where where) {
+  if (valid) on_global(from, 16, false);
   block->write(here->linear, to, 16, where, true);
   std::memset(to, 0xff, 16);
   Lane& lane = block->current();

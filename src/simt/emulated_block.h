@@ -124,4 +124,7 @@ class Block {
 /// The block that runs on this thread.
 extern constinit thread_local Block* block;
 
+/// A kernel's access to memory that is not shared: see global_memory.h.
+void on_global(const void* address, std::size_t bytes, bool write);
+
 }  // namespace headloom::simt::emu

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "simt/emulated_block.h"
+#include "simt/global_memory.h"
 
 #if defined(_OPENMP)
 #include <omp.h>
@@ -80,6 +81,7 @@ void add(EmuReport& total, const EmuReport& part) {
 
 void run(const char* name, const LaunchShape& shape, const std::function<void()>& body) {
   check_launch(name, shape);
+  begin_launch();
   const std::uint64_t seed = emu_options().seed;
   const long count = static_cast<long>(shape.grid.x) * shape.grid.y * shape.grid.z;
   const BlockOrder order(count, seed);

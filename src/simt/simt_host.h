@@ -9,7 +9,8 @@
 //   - shared memory touched while a cp.async into it is in flight; copies never waited for
 //   - a barrier or warp collective that not all lanes reach, or that they reach at different lines
 //   - launch limits of the hardware
-// Races in global memory are not seen.
+//   - in global memory that was named to the emulation (global_memory.h): accesses outside of every
+//     tensor, and races between the blocks of a launch
 
 #include <cmath>
 #include <concepts>
@@ -88,6 +89,7 @@ void cp_async(void* to, const void* from, bool valid, Where where);
 void cp_async_wait(int left, Where where);
 void ldmatrix(std::uint32_t* regs, const void* row, bool trans, Where where);
 void run(const char* name, const LaunchShape& shape, const std::function<void()>& lane_body);
+void submit(std::function<void()> work);
 
 /// Reads and writes of one element, told apart. Only usable on the spot: `auto x = s[i]` would read
 /// later than it says, so a named Ref does not convert.
@@ -252,7 +254,8 @@ void store_4(Shared<T> s, long i, std::uint32_t v, Where where = Where::current(
 template <class Params>
 void launch(const char* name, void (*kernel)(Params), const LaunchShape& shape,
             const Params& params) {
-  emu::run(name, shape, [&] { kernel(params); });
+  // A copy of the parameters, as a card takes one: the work may be recorded and done later.
+  emu::submit([name, kernel, shape, params] { emu::run(name, shape, [&] { kernel(params); }); });
 }
 
 }  // namespace headloom::simt

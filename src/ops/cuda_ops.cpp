@@ -1,0 +1,162 @@
+// The table of CUDA ops: arguments as the model gives them, turned into those of kernels.
+#include <array>
+#include <cmath>
+#include <deque>
+
+#include "ops/cuda_kernels.h"
+#include "ops/cuda_platform.h"
+#include "tensor/arena.h"
+
+namespace headloom {
+namespace {
+
+static_assert(static_cast<int>(cuda::Act::kSwiGlu) == static_cast<int>(Activation::kSwiGlu));
+
+const cuda::Platform* current_platform = nullptr;
+Precision current_precision = Precision::kFp32;
+
+void norm_forward(const NormForward<float>& n) {
+  cuda::norm_forward({.centred = n.kind == NormKind::kLayerNorm,
+                      .eps = static_cast<float>(n.eps),
+                      .x = n.x,
+                      .add = n.add,
+                      .sum = n.sum,
+                      .y = n.y,
+                      .gain = n.gain,
+                      .bias = n.bias,
+                      .mean = n.mean,
+                      .rstd = n.rstd});
+}
+
+void norm_backward(const NormBackward<float>& n) {
+  cuda::norm_backward({.centred = n.kind == NormKind::kLayerNorm,
+                       .x = n.x,
+                       .dy = n.dy,
+                       .dresidual = n.dresidual,
+                       .gain = n.gain,
+                       .mean = n.mean,
+                       .rstd = n.rstd,
+                       .dx = n.dx,
+                       .dgain = n.dgain,
+                       .dbias = n.dbias},
+                      cuda::scratch<float>(cuda::Slot::kParts, 2 * cuda::kColumnParts * n.x.cols));
+}
+
+cuda::Act act_of(Activation kind) {
+  return static_cast<cuda::Act>(kind);
+}
+void activation_forward(const ActivationForward<float>& a) {
+  cuda::activation_forward(act_of(a.kind), a.x, a.y);
+}
+void activation_backward(const ActivationBackward<float>& a) {
+  cuda::activation_backward(act_of(a.kind), a.x, a.dy, a.dx);
+}
+
+void embed_forward(const EmbedForward<float>& e) {
+  cuda::embed_forward({e.ids, e.seq, e.first_position, e.token_table, e.position_table, e.y});
+}
+void embed_backward(const EmbedBackward<float>& e) {
+  cuda::embed_backward({e.ids, e.seq, e.dy, e.dtoken_table, e.dposition_table});
+}
+
+void cross_entropy(const CrossEntropy<float>& c) {
+  cuda::cross_entropy({.logits = c.logits,
+                       .vocab = c.vocab,
+                       .targets = c.targets,
+                       .losses = c.losses,
+                       .write_gradient = c.write_gradient,
+                       .scale = static_cast<float>(c.gradient_scale)});
+}
+
+void adamw(const AdamW<float>& a) {
+  const double step = static_cast<double>(a.step);
+  cuda::adamw({.parameter = a.parameter,
+               .gradient = a.gradient,
+               .m = a.m,
+               .v = a.v,
+               .count = a.count,
+               .learning_rate = static_cast<float>(a.learning_rate),
+               .beta1 = static_cast<float>(a.beta1),
+               .beta2 = static_cast<float>(a.beta2),
+               .eps = static_cast<float>(a.eps),
+               .decay = static_cast<float>(a.weight_decay),
+               .scale = static_cast<float>(a.gradient_scale),
+               .rest1 = static_cast<float>(1 - a.beta1),
+               .rest2 = static_cast<float>(1 - a.beta2),
+               .correct1 = static_cast<float>(1 - std::pow(a.beta1, step)),
+               .correct2 = static_cast<float>(1 - std::pow(a.beta2, step))});
+}
+
+void column_sum(const ColumnSum<float>& s) {
+  cuda::column_sum(s.x, s.sum,
+                   cuda::scratch<float>(cuda::Slot::kParts, cuda::kColumnParts * s.x.cols));
+}
+void sum_squares(const SumSquares<float>& s) {
+  auto* parts = cuda::scratch<double>(cuda::Slot::kParts, cuda::kSquareParts + 1);
+  cuda::sum_squares(s.x, s.count, parts, parts + cuda::kSquareParts);
+  cuda::platform().device->download(s.result, parts + cuda::kSquareParts, sizeof(double));
+}
+void zero(const Zero<float>& z) {
+  if (z.count > 0) cuda::zero(z.x, z.count);
+}
+void rope(const Rope<float>& r) {
+  cuda::rope(r.x, r.first_position, r.base, r.inverse);
+}
+void copy_heads(const CopyHeads<float>& c) {
+  cuda::copy_heads(c.from, c.to);
+}
+
+}  // namespace
+
+namespace cuda {
+
+const Platform& platform() {
+  return *current_platform;
+}
+Precision precision() {
+  return current_precision;
+}
+
+void* scratch_bytes(Slot slot, std::size_t bytes) {
+  struct Place {
+    std::size_t capacity = 0;
+    void* data = nullptr;
+  };
+  static std::array<Place, static_cast<std::size_t>(Slot::kCount)> places;
+  static std::deque<Arena> kept;
+  Place& place = places[static_cast<std::size_t>(slot)];
+  if (bytes > place.capacity) {
+    kept.emplace_back(bytes + platform().device->gap, *platform().device);
+    place = {bytes, kept.back().take<std::byte>(static_cast<std::int64_t>(bytes))};
+  }
+  return place.data;
+}
+
+const Ops<float>& ops_on(const Platform& platform, Precision precision) {
+  current_platform = &platform;
+  current_precision = precision;
+  static Ops<float> ops;
+  ops = Ops<float>{.name = platform.name,
+                   .device = platform.device,
+                   .gemm = {cuda::gemm},
+                   .rope = {headloom::rope},
+                   .attend_forward = {cuda::attend_forward},
+                   .attend_backward = {cuda::attend_backward},
+                   .attend_probe = {cuda::attend_probe},
+                   .norm_forward = {headloom::norm_forward},
+                   .norm_backward = {headloom::norm_backward},
+                   .activation_forward = {headloom::activation_forward},
+                   .activation_backward = {headloom::activation_backward},
+                   .embed_forward = {headloom::embed_forward},
+                   .embed_backward = {headloom::embed_backward},
+                   .cross_entropy = {headloom::cross_entropy},
+                   .adamw = {headloom::adamw},
+                   .column_sum = {headloom::column_sum},
+                   .sum_squares = {headloom::sum_squares},
+                   .zero = {headloom::zero},
+                   .copy_heads = {headloom::copy_heads}};
+  return ops;
+}
+
+}  // namespace cuda
+}  // namespace headloom

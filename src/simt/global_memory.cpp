@@ -1,0 +1,209 @@
+#include "simt/global_memory.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "simt/emulated_block.h"
+
+namespace headloom::simt::emu {
+namespace {
+
+/// Who touched four bytes last: the launch in the upper half, the block plus one in the lower;
+/// kMany for readers of several blocks. Zero launches have not been.
+using Touch = std::uint64_t;
+constexpr std::uint32_t kMany = 0xffffffffU;
+
+/// What is known of four bytes. The order "note yourself, then look at the other" on both sides
+/// makes sure that of two blocks that race at least one sees it.
+struct Cell {
+  std::atomic<Touch> writer{0}, reader{0};
+  std::atomic<bool> in_tensor{false};
+};
+
+struct Region {
+  const char* begin = nullptr;
+  std::size_t bytes = 0;
+  std::unique_ptr<Cell[]> cells;
+  bool holds(const char* p) const { return p >= begin && p < begin + bytes; }
+};
+
+std::vector<Region>& regions() {
+  static auto* all = new std::vector<Region>;  // outlives arenas that are static
+  return *all;
+}
+std::atomic<std::uint32_t> launch_number{0};
+
+Region* region_of(const char* p) {
+  for (Region& r : regions()) {
+    if (r.holds(p)) return &r;
+  }
+  return nullptr;
+}
+
+Touch me() {
+  const Dim3 &b = here->block, &g = here->grid_dim;
+  const std::uint64_t index = b.x + std::uint64_t{g.x} * (b.y + std::uint64_t{g.y} * b.z);
+  return std::uint64_t{launch_number.load(std::memory_order_relaxed)} << 32 |
+         (static_cast<std::uint32_t>(index % (kMany - 2)) + 1);
+}
+
+bool is_other(Touch touch, Touch mine) {
+  return touch != mine && touch >> 32 == mine >> 32;
+}
+
+[[noreturn]] void report(const char* p, const std::string& what) {
+  const Where last = block->current().last;
+  block->fail(last, here->linear,
+              what + " (global memory, somewhere after this line; address " +
+                  std::to_string(reinterpret_cast<std::uintptr_t>(p)) + ")");
+}
+
+void note_reader(Cell& c, Touch mine) {
+  Touch before = c.reader.load();
+  while (before != mine) {
+    const bool shared = before >> 32 == mine >> 32;  // another block of this launch, or many
+    const Touch after = shared ? (mine >> 32 << 32 | kMany) : mine;
+    if (before == after || c.reader.compare_exchange_weak(before, after)) return;
+  }
+}
+
+}  // namespace
+
+void watch_memory(const void* data, std::size_t bytes) {
+  Region region{static_cast<const char*>(data), bytes, std::make_unique<Cell[]>((bytes + 3) / 4)};
+  regions().push_back(std::move(region));
+}
+
+void forget_memory(const void* data) {
+  std::erase_if(regions(), [&](const Region& r) { return r.begin == data; });
+}
+
+void note_tensor(const void* data, std::size_t bytes) {
+  const auto* p = static_cast<const char*>(data);
+  Region* region = region_of(p);
+  if (region == nullptr) return;
+  const std::size_t first = static_cast<std::size_t>(p - region->begin) / 4;
+  for (std::size_t i = 0; i < (bytes + 3) / 4; ++i) region->cells[first + i].in_tensor = true;
+}
+
+void begin_launch() {
+  ++launch_number;
+}
+
+void on_global(const void* address, std::size_t bytes, bool write) {
+  if (block == nullptr || here == nullptr || regions().empty()) return;
+  const auto* p = static_cast<const char*>(address);
+  Region* region = region_of(p);
+  if (region == nullptr) return;  // stacks, shared memory, memory that no one has named
+  const Touch mine = me();
+  const std::size_t first = static_cast<std::size_t>(p - region->begin) / 4;
+  const std::size_t last = static_cast<std::size_t>(p + bytes - 1 - region->begin) / 4;
+  for (std::size_t i = first; i <= last; ++i) {
+    Cell& c = region->cells[i];
+    if (p + bytes > region->begin + region->bytes || !c.in_tensor.load(std::memory_order_relaxed)) {
+      report(p, write ? "writes outside of every tensor" : "reads outside of every tensor");
+    }
+    if (write) {
+      const Touch before = c.writer.exchange(mine);
+      if (is_other(before, mine)) report(p, "race: writes what another block wrote");
+      if (is_other(c.reader.load(), mine)) report(p, "race: writes what another block reads");
+    } else {
+      note_reader(c, mine);
+      if (is_other(c.writer.load(), mine)) report(p, "race: reads what another block wrote");
+    }
+  }
+}
+
+namespace {
+
+std::vector<std::function<void()>>* current_recording = nullptr;
+void (*current_runner)(const std::function<void()>&) = nullptr;
+
+}  // namespace
+
+void submit(std::function<void()> work) {
+  if (current_recording != nullptr) {
+    // Replayed work goes through the queue again, so that its memory is opened for it.
+    current_recording->push_back([work = std::move(work)] { submit(work); });
+  } else if (current_runner != nullptr) {
+    current_runner(work);
+  } else {
+    work();
+  }
+}
+
+void set_recording(std::vector<std::function<void()>>* recording) {
+  current_recording = recording;
+}
+
+const std::vector<std::function<void()>>* recording() {
+  return current_recording;
+}
+
+void set_runner(void (*runner)(const std::function<void()>& work)) {
+  current_runner = runner;
+}
+
+}  // namespace headloom::simt::emu
+
+// The calls at every load and store. Only kernels are compiled with them, and no sanitizer's
+// library is linked, so the names are free.
+#if defined(HEADLOOM_WATCH_GLOBAL)
+
+namespace headloom::simt::emu {
+bool watches_global_memory() {
+  return true;
+}
+}  // namespace headloom::simt::emu
+
+#define HEADLOOM_TSAN_CALLS(size)                   \
+  void __tsan_read##size(void* p) {                 \
+    headloom::simt::emu::on_global(p, size, false); \
+  }                                                 \
+  void __tsan_write##size(void* p) {                \
+    headloom::simt::emu::on_global(p, size, true);  \
+  }                                                 \
+  void __tsan_unaligned_read##size(void* p) {       \
+    headloom::simt::emu::on_global(p, size, false); \
+  }                                                 \
+  void __tsan_unaligned_write##size(void* p) {      \
+    headloom::simt::emu::on_global(p, size, true);  \
+  }
+
+extern "C" {
+HEADLOOM_TSAN_CALLS(1)
+HEADLOOM_TSAN_CALLS(2)
+HEADLOOM_TSAN_CALLS(4)
+HEADLOOM_TSAN_CALLS(8)
+HEADLOOM_TSAN_CALLS(16)
+void __tsan_read_range(void* p, unsigned long size) {
+  headloom::simt::emu::on_global(p, size, false);
+}
+void __tsan_write_range(void* p, unsigned long size) {
+  headloom::simt::emu::on_global(p, size, true);
+}
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+void __tsan_func_entry(void*) {}
+void __tsan_func_exit() {}
+void __tsan_init() {}
+void* __tsan_memcpy(void* to, const void* from, unsigned long size) {
+  return __builtin_memcpy(to, from, size);
+}
+void* __tsan_memset(void* to, int value, unsigned long size) {
+  return __builtin_memset(to, value, size);
+}
+}
+
+#undef HEADLOOM_TSAN_CALLS
+
+#else
+
+namespace headloom::simt::emu {
+bool watches_global_memory() {
+  return false;
+}
+}  // namespace headloom::simt::emu
+
+#endif
