@@ -54,6 +54,7 @@ enum class Slot {
   kSets,
   kProbe,
   kParts,
+  kWorkspace,
   kCount
 };
 

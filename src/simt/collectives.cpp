@@ -1,7 +1,10 @@
 // What the lanes of a block do together, and what they touch: each computed for all lanes at once,
 // with the fragment layouts of the PTX manual.
+#include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "simt/emulated_block.h"
 
@@ -79,6 +82,12 @@ struct Mma {
 float low(std::uint32_t pair) {
   return to_float(bf16{static_cast<std::uint16_t>(pair)});
 }
+/// What cards are free to choose, drawn anew for each thread of the CPU.
+Random& numeric_random() {
+  thread_local Random random{emu_options().numerics};
+  return random;
+}
+
 float high(std::uint32_t pair) {
   return to_float(bf16{static_cast<std::uint16_t>(pair >> 16)});
 }
@@ -118,6 +127,19 @@ void load_matrices(void** operands, int first_thread, Where where, EmuReport& re
   }
 }
 
+/// The order in which an mma adds up its 16 products: the manual leaves it open.
+std::array<int, 16> addition_order() {
+  std::array<int, 16> order;
+  std::iota(order.begin(), order.end(), 0);
+  if (emu_options().numerics == 0) return order;
+  Random& random = numeric_random();
+  for (int k = 15; k > 0; --k) {
+    std::swap(order[static_cast<std::size_t>(k)],
+              order[random() % static_cast<std::uint32_t>(k + 1)]);
+  }
+  return order;
+}
+
 /// PTX ISA, "mma.m16n8k16", with g = lane/4, t = 2(lane%4):
 ///   A: a0 (g, t) (g, t+1)   a1 (g+8, t..)   a2 (g, t+8..)   a3 (g+8, t+8..)
 ///   B: b0 (t, g) (t+1, g)   b1 (t+8, g) (t+9, g)
@@ -135,10 +157,11 @@ void multiply(void** operands) {
     b[t][g] = low(p->b0), b[t + 1][g] = high(p->b0);
     b[t + 8][g] = low(p->b1), b[t + 9][g] = high(p->b1);
   }
+  const std::array<int, 16> order = addition_order();
   for (int i = 0; i < 16; ++i) {
     for (int j = 0; j < 8; ++j) {
       c[i][j] = 0;
-      for (int k = 0; k < 16; ++k) c[i][j] += a[i][k] * b[k][j];
+      for (const int k : order) c[i][j] += a[i][k] * b[k][j];
     }
   }
   for (int l = 0; l < 32; ++l) {
@@ -160,6 +183,14 @@ float exchange(float v, int source, Where where) {
     }
   });
   return mine.result;
+}
+
+float perturbed_exp2(float x) {
+  const float y = std::exp2(x);
+  if (emu_options().numerics == 0) return y;
+  // PTX ISA, "ex2": a relative error of up to 2^-22.
+  const double share = static_cast<double>(numeric_random()()) / 0x1p31 - 1.0;
+  return static_cast<float>(static_cast<double>(y) * (1.0 + share * 0x1p-22));
 }
 
 void ldmatrix(std::uint32_t* regs, const void* row, bool trans, Where where) {

@@ -300,6 +300,7 @@ void Block::run(const char* name, const LaunchShape& shape, Dim3 index, std::uin
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(warp_count_); ++i) reorder(warps_[i]);
   start_lanes(shape, index);
+  begin_block(index, shape.grid);
   block = this;
   warp_ = 0;
   current_ = next();

@@ -124,6 +124,8 @@ class Block {
 /// The block that runs on this thread.
 extern constinit thread_local Block* block;
 
+/// A block begins on this thread.
+void begin_block(Dim3 index, Dim3 grid);
 /// A kernel's access to memory that is not shared: see global_memory.h.
 void on_global(const void* address, std::size_t bytes, bool write);
 

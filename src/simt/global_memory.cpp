@@ -34,6 +34,12 @@ std::vector<Region>& regions() {
 }
 std::atomic<std::uint32_t> launch_number{0};
 
+/// The block that runs on this thread, as it touches memory.
+thread_local Touch me = 0;
+/// Where this thread's last access fell; accesses come in runs.
+thread_local Region* last_region = nullptr;
+thread_local std::uint32_t last_region_launch = 0;
+
 Region* region_of(const char* p) {
   for (Region& r : regions()) {
     if (r.holds(p)) return &r;
@@ -41,11 +47,15 @@ Region* region_of(const char* p) {
   return nullptr;
 }
 
-Touch me() {
-  const Dim3 &b = here->block, &g = here->grid_dim;
-  const std::uint64_t index = b.x + std::uint64_t{g.x} * (b.y + std::uint64_t{g.y} * b.z);
-  return std::uint64_t{launch_number.load(std::memory_order_relaxed)} << 32 |
-         (static_cast<std::uint32_t>(index % (kMany - 2)) + 1);
+Region* region_of_access(const char* p) {
+  const std::uint32_t now = static_cast<std::uint32_t>(me >> 32);
+  if (last_region_launch == now && last_region->holds(p)) return last_region;
+  Region* region = region_of(p);
+  if (region != nullptr) {
+    last_region = region;
+    last_region_launch = now;
+  }
+  return region;
 }
 
 bool is_other(Touch touch, Touch mine) {
@@ -91,12 +101,18 @@ void begin_launch() {
   ++launch_number;
 }
 
+void begin_block(Dim3 b, Dim3 g) {
+  const std::uint64_t index = b.x + std::uint64_t{g.x} * (b.y + std::uint64_t{g.y} * b.z);
+  me = std::uint64_t{launch_number.load()} << 32 |
+       (static_cast<std::uint32_t>(index % (kMany - 2)) + 1);
+}
+
 void on_global(const void* address, std::size_t bytes, bool write) {
   if (block == nullptr || here == nullptr || regions().empty()) return;
   const auto* p = static_cast<const char*>(address);
-  Region* region = region_of(p);
+  Region* region = region_of_access(p);
   if (region == nullptr) return;  // stacks, shared memory, memory that no one has named
-  const Touch mine = me();
+  const Touch mine = me;
   const std::size_t first = static_cast<std::size_t>(p - region->begin) / 4;
   const std::size_t last = static_cast<std::size_t>(p + bytes - 1 - region->begin) / 4;
   for (std::size_t i = first; i <= last; ++i) {

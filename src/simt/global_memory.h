@@ -21,11 +21,21 @@ void watch_memory(const void* data, std::size_t bytes);
 void forget_memory(const void* data);
 /// Part of watched memory that kernels may touch.
 void note_tensor(const void* data, std::size_t bytes);
-/// For tests: memory of the CPU as one watched tensor.
-inline void watch_tensor(const void* data, std::size_t bytes) {
-  watch_memory(data, bytes);
-  note_tensor(data, bytes);
-}
+/// For tests: memory of the CPU as one watched tensor, as long as this lives.
+class WatchedTensor {
+ public:
+  template <class T>
+  explicit WatchedTensor(const std::vector<T>& x) : data_(x.data()) {
+    watch_memory(x.data(), x.size() * sizeof(T));
+    note_tensor(x.data(), x.size() * sizeof(T));
+  }
+  WatchedTensor(const WatchedTensor&) = delete;
+  WatchedTensor& operator=(const WatchedTensor&) = delete;
+  ~WatchedTensor() { forget_memory(data_); }
+
+ private:
+  const void* data_;
+};
 /// False in builds whose kernels are compiled without the calls (sanitizers bring their own).
 bool watches_global_memory();
 

@@ -3,9 +3,6 @@
 
 #include <cuda_runtime.h>
 
-#include <stdexcept>
-#include <string>
-
 #define SIMT_KERNEL(threads, blocks) __global__ __launch_bounds__(threads, blocks)
 #define SIMT_FN __device__ __forceinline__
 #define SIMT_BOTH __host__ __device__ __forceinline__
@@ -151,23 +148,23 @@ SIMT_FN void store_4(Shared<T> s, int i, std::uint32_t v) {
   *reinterpret_cast<std::uint32_t*>(s.data + i) = v;
 }
 
-inline void check(cudaError_t code, const char* what) {
-  if (code != cudaSuccess)
-    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(code));
-}
+/// The queue that kernels go into, a cudaStream_t; and the check after a launch, which throws with
+/// kernel, shape and code (src/cuda/launch.cpp).
+void* launch_stream();
+void check_launch(int code, const char* name, const LaunchShape& shape);
 
 template <class Params>
 void launch(const char* name, void (*kernel)(Params), const LaunchShape& shape,
-            const Params& params, cudaStream_t stream = nullptr) {
+            const Params& params) {
   // Beyond 48 KB, static and dynamic together, a kernel must ask; asking for less does no harm.
   if (shape.dynamic_shared > 0)
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shape.dynamic_shared)),
-          name);
+    check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shape.dynamic_shared)),
+                 name, shape);
   kernel<<<dim3(shape.grid.x, shape.grid.y, shape.grid.z),
-           dim3(shape.block.x, shape.block.y, shape.block.z), shape.dynamic_shared, stream>>>(
-      params);
-  check(cudaGetLastError(), name);
+           dim3(shape.block.x, shape.block.y, shape.block.z), shape.dynamic_shared,
+           static_cast<cudaStream_t>(launch_stream())>>>(params);
+  check_launch(cudaGetLastError(), name, shape);
 }
 
 }  // namespace headloom::simt

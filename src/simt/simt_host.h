@@ -46,11 +46,18 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Shared memory that a block may ask for, in bytes, by architecture.
+inline constexpr std::size_t kSharedOfSm80 = 163 << 10, kSharedOfSm89 = 99 << 10,
+                             kSharedOfSm90 = 227 << 10;
+
 /// Settings of the emulation; a test sets them before it launches.
 struct EmuOptions {
   std::uint64_t seed = 0;  // lane and block order; 0 ascending, 1 descending, else random
-  std::size_t max_shared = 99 << 10;  // bytes a block may have: 163K sm_80, 99K sm_89, 227K sm_90
+  std::size_t max_shared = kSharedOfSm89;  // bytes; the least of them
   bool parallel = true;               // blocks over OpenMP threads
+  // 0: exact. Else a seed that shuffles the order in which mma adds up, and moves ex2.approx within
+  // the error that its manual gives: what cards may do, and results must not depend on.
+  std::uint64_t numerics = 0;
   bool races = true;                  // watch shared memory; without it only poison and order tell
 };
 EmuOptions& emu_options();
@@ -85,6 +92,7 @@ void check_aligned(const void* p, std::size_t bytes, Where where);
 void* find_static_shared(const void* key, std::size_t bytes, Where where);
 void* take_dynamic_shared(std::size_t offset, std::size_t bytes, Where where);
 float exchange(float v, int source, Where where);
+float perturbed_exp2(float x);
 void cp_async(void* to, const void* from, bool valid, Where where);
 void cp_async_wait(int left, Where where);
 void ldmatrix(std::uint32_t* regs, const void* row, bool trans, Where where);
@@ -215,7 +223,7 @@ void ldmatrix_x4_trans(std::uint32_t (&r)[4], Shared<T> s, long i, Where where =
 }
 
 inline float fast_exp2(float x) {
-  const float y = std::exp2(x);
+  const float y = emu::perturbed_exp2(x);
   return y < 1.17549435e-38F ? 0.0F : y;  // .ftz
 }
 
