@@ -52,7 +52,8 @@ TEST_P(GlobalMemory, SaysWhatIsBrokenAndNothingElse) {
       emu_options().parallel = parallel;
       EXPECT_EQ("", run(GetParam(), false)) << "seed " << seed;
       const std::string said = run(GetParam(), true);
-      EXPECT_NE(said.find(GetParam().message), std::string::npos) << "seed " << seed << ": " << said;
+      EXPECT_NE(said.find(GetParam().message), std::string::npos)
+          << "seed " << seed << ": " << said;
       EXPECT_NE(said.find(GetParam().name), std::string::npos) << said;
     }
   }

@@ -14,15 +14,16 @@
 namespace headloom {
 namespace {
 
-void fill_random(Matrix<float> m, std::uint64_t seed) {
+void fill_random(const Ops<float>& ops, Matrix<float> m, std::uint64_t seed) {
   Rng rng(seed);
-  for (std::int64_t r = 0; r < m.rows; ++r) {
-    for (std::int64_t c = 0; c < m.cols; ++c) m(r, c) = static_cast<float>(rng.normal());
-  }
+  std::vector<float> numbers(static_cast<std::size_t>(m.rows * m.cols));
+  for (float& x : numbers) x = static_cast<float>(rng.normal());
+  ops.device->upload(m.data, numbers.data(), numbers.size() * sizeof(float));
 }
 
-/// Copies between two layouts of the same heads, in parallel over sequences and heads.
-void copy_heads(const Heads<const float>& from, const Heads<float>& to) {
+/// Copies between two layouts of the same heads; on the CPU in parallel over sequences and heads.
+void copy_heads(const Ops<float>& ops, const Heads<const float>& from, const Heads<float>& to) {
+  if (!ops.device->is_host) return ops.copy_heads({from, to});
   parallel_tasks(from.batch * from.heads, [&](std::int64_t task) {
     const std::int64_t b = task / from.heads, h = task % from.heads;
     for (std::int64_t t = 0; t < from.seq; ++t) {
@@ -34,60 +35,73 @@ void copy_heads(const Heads<const float>& from, const Heads<float>& to) {
 /// Memory of one attention, forward and backward, in fused rows and with the heads apart.
 class Problem {
  public:
-  explicit Problem(const AttentionShape& shape) : shape_(shape) {
+  Problem(const AttentionShape& shape, const Ops<float>& ops) : ops_(ops), shape_(shape) {
     const HeadLayout& layout = shape.heads;
     const std::int64_t rows = shape.batch * shape.seq;
-    arena_ = arrange([&](Arena& arena) {
-      const auto matrix = [&](std::int64_t cols) {
-        return Matrix<float>(arena.take<float>(rows * cols), rows, cols);
-      };
-      qkv_ = matrix(layout.fused_width());
-      dqkv_ = matrix(layout.fused_width());
-      out_ = matrix(layout.query_width());
-      dout_ = matrix(layout.query_width());
-      scores_ = {arena.take<float>(shape.seq * shape.seq), shape.seq, shape.seq};
-      lse_ = arena.take<float>(rows * layout.heads);
-      for (std::size_t i = 0; i < kApart; ++i) {
-        const std::int64_t heads = is_key(i) ? layout.kv_heads : layout.heads;
-        const std::int64_t head = shape.seq * layout.head_dim;
-        apart_[i] = {arena.take<float>(rows * heads * layout.head_dim),
-                     shape.batch,
-                     shape.seq,
-                     heads,
-                     layout.head_dim,
-                     heads * head,
-                     layout.head_dim,
-                     head};
-      }
-    });
-    fill_random(qkv_, 1);
-    fill_random(dout_, 2);
+    arena_ = arrange(
+        [&](Arena& arena) {
+          const auto matrix = [&](std::int64_t cols) {
+            return Matrix<float>(arena.take<float>(rows * cols), rows, cols);
+          };
+          qkv_ = matrix(layout.fused_width());
+          dqkv_ = matrix(layout.fused_width());
+          out_ = matrix(layout.query_width());
+          dout_ = matrix(layout.query_width());
+          if (ops.device->is_host) {
+            scores_ = {arena.take<float>(shape.seq * shape.seq), shape.seq, shape.seq};
+          }
+          lse_ = arena.take<float>(rows * layout.heads);
+          for (std::size_t i = 0; i < kApart; ++i) {
+            const std::int64_t heads = is_key(i) ? layout.kv_heads : layout.heads;
+            const std::int64_t head = shape.seq * layout.head_dim;
+            apart_[i] = {arena.take<float>(rows * heads * layout.head_dim),
+                         shape.batch,
+                         shape.seq,
+                         heads,
+                         layout.head_dim,
+                         heads * head,
+                         layout.head_dim,
+                         head};
+          }
+        },
+        *ops.device);
+    fill_random(ops_, qkv_, 1);
+    fill_random(ops_, dout_, 2);
     forward();
   }
 
   void forward() {
     const SplitHeads<float> s = split();
-    cpu_ops().attend_forward({s.q, s.k, s.v, out(), lse_});
+    ops_.attend_forward({s.q, s.k, s.v, out(), lse_});
   }
   void backward() {
     const SplitHeads<float> s = split(), ds = split_heads(dqkv_, shape_.batch, shape_.heads);
-    cpu_ops().attend_backward({s.q, s.k, s.v, out(), heads_of(dout_), lse_, ds.q, ds.k, ds.v});
+    ops_.attend_backward({s.q, s.k, s.v, out(), heads_of(dout_), lse_, ds.q, ds.k, ds.v});
+  }
+  /// By the kernels of the seed, a block to a head.
+  void forward_simply() {
+    const SplitHeads<float> s = split();
+    ops_.attend_forward_simple({s.q, s.k, s.v, out(), lse_});
+  }
+  void backward_simply() {
+    const SplitHeads<float> s = split(), ds = split_heads(dqkv_, shape_.batch, shape_.heads);
+    ops_.attend_backward_simple({s.q, s.k, s.v, out(), heads_of(dout_), lse_, ds.q, ds.k, ds.v});
   }
   void forward_copied() {
     copy_inputs();
-    cpu_ops().attend_forward({apart_[kQ], apart_[kK], apart_[kV], apart_[kOut], lse_});
-    copy_heads(apart_[kOut], out());
+    ops_.attend_forward({apart_[kQ], apart_[kK], apart_[kV], apart_[kOut], lse_});
+    copy_heads(ops_, apart_[kOut], out());
   }
   void backward_copied() {
     copy_inputs();
-    copy_heads(out(), apart_[kOut]);
-    copy_heads(heads_of(dout_), apart_[kDout]);
-    cpu_ops().attend_backward({apart_[kQ], apart_[kK], apart_[kV], apart_[kOut], apart_[kDout],
-                               lse_, apart_[kDq], apart_[kDk], apart_[kDv]});
+    copy_heads(ops_, out(), apart_[kOut]);
+    copy_heads(ops_, heads_of(dout_), apart_[kDout]);
+    ops_.attend_backward({apart_[kQ], apart_[kK], apart_[kV], apart_[kOut], apart_[kDout], lse_,
+                          apart_[kDq], apart_[kDk], apart_[kDv]});
     const SplitHeads<float> ds = split_heads(dqkv_, shape_.batch, shape_.heads);
-    copy_heads(apart_[kDq], ds.q);
-    copy_heads(apart_[kDk], ds.k);
-    copy_heads(apart_[kDv], ds.v);
+    copy_heads(ops_, apart_[kDq], ds.q);
+    copy_heads(ops_, apart_[kDk], ds.k);
+    copy_heads(ops_, apart_[kDv], ds.v);
   }
   void forward_materialised() {
     const SplitHeads<float> s = split();
@@ -109,11 +123,12 @@ class Problem {
   Heads<float> out() const { return heads_of(out_); }
   void copy_inputs() {
     const SplitHeads<float> s = split();
-    copy_heads(s.q, apart_[kQ]);
-    copy_heads(s.k, apart_[kK]);
-    copy_heads(s.v, apart_[kV]);
+    copy_heads(ops_, s.q, apart_[kQ]);
+    copy_heads(ops_, s.k, apart_[kK]);
+    copy_heads(ops_, s.v, apart_[kV]);
   }
 
+  const Ops<float>& ops_;
   AttentionShape shape_;
   Matrix<float> qkv_, dqkv_, out_, dout_, scores_;
   float* lse_ = nullptr;
@@ -128,47 +143,60 @@ std::string shape_text(const AttentionShape& s) {
 
 }  // namespace
 
-std::vector<BenchRow> bench_attention(const AttentionShape& shape) {
-  Problem p(shape);
+std::vector<BenchRow> bench_attention(const AttentionShape& shape, const Ops<float>& ops) {
+  Problem p(shape, ops);
   const std::string text = shape_text(shape);
   const double forward = p.flops(2), backward = p.flops(5);
-  return run_interleaved(
-      {{"forward, scores materialised", text, forward, [&] { p.forward_materialised(); }},
-       {"forward, heads copied apart", text, forward, [&] { p.forward_copied(); }},
-       {"forward, tiled, in place", text, forward, [&] { p.forward(); }},
-       {"backward, heads copied apart", text, backward, [&] { p.backward_copied(); }},
-       {"backward, tiled, in place", text, backward, [&] { p.backward(); }}});
+  std::vector<BenchCase> cases;
+  if (ops.device->is_host) {
+    cases.push_back(
+        {"forward, scores materialised", text, forward, [&] { p.forward_materialised(); }});
+  }
+  const bool has_simple = ops.attend_forward_simple.kernel != nullptr;
+  if (has_simple) {
+    cases.push_back({"forward, one block a head", text, forward, [&] { p.forward_simply(); }});
+  }
+  cases.push_back({"forward, heads copied apart", text, forward, [&] { p.forward_copied(); }});
+  cases.push_back({"forward, tiled, in place", text, forward, [&] { p.forward(); }});
+  if (has_simple) {
+    cases.push_back({"backward, one block a head", text, backward, [&] { p.backward_simply(); }});
+  }
+  cases.push_back({"backward, heads copied apart", text, backward, [&] { p.backward_copied(); }});
+  cases.push_back({"backward, tiled, in place", text, backward, [&] { p.backward(); }});
+  return run_interleaved(cases, 7, 0.1, meter_of(ops));
 }
 
 std::vector<BenchRow> bench_heads(std::int64_t batch, std::int64_t seq,
-                                  const std::vector<HeadLayout>& layouts) {
+                                  const std::vector<HeadLayout>& layouts, const Ops<float>& ops) {
   std::vector<std::unique_ptr<Problem>> problems;
   std::vector<BenchCase> cases;
   for (const HeadLayout& layout : layouts) {
     const AttentionShape shape{batch, seq, layout};
-    problems.push_back(std::make_unique<Problem>(shape));
+    problems.push_back(std::make_unique<Problem>(shape, ops));
     Problem* p = problems.back().get();
     cases.push_back({"forward", shape_text(shape), p->flops(2), [p] { p->forward(); }});
     cases.push_back({"backward", shape_text(shape), p->flops(5), [p] { p->backward(); }});
   }
-  return run_interleaved(cases);
+  return run_interleaved(cases, 7, 0.1, meter_of(ops));
 }
 
-std::vector<BenchRow> bench_projection(std::int64_t rows, std::int64_t width, std::int64_t heads) {
+std::vector<BenchRow> bench_projection(std::int64_t rows, std::int64_t width, std::int64_t heads,
+                                       const Ops<float>& ops) {
   Matrix<float> x, w, y;
-  const Arena arena = arrange([&](Arena& a) {
-    x = {a.take<float>(rows * width), rows, width};
-    w = {a.take<float>(width * 3 * width), width, 3 * width};
-    y = {a.take<float>(rows * 3 * width), rows, 3 * width};
-  });
-  fill_random(x, 1);
-  fill_random(w, 2);
+  const Arena arena = arrange(
+      [&](Arena& a) {
+        x = {a.take<float>(rows * width), rows, width};
+        w = {a.take<float>(width * 3 * width), width, 3 * width};
+        y = {a.take<float>(rows * 3 * width), rows, 3 * width};
+      },
+      *ops.device);
+  fill_random(ops, x, 1);
+  fill_random(ops, w, 2);
   const auto in_parts = [&](std::int64_t parts) {
-    return [=] {
+    return [=, &ops] {
       const std::int64_t cols = 3 * width / parts;
       for (std::int64_t i = 0; i < parts; ++i) {
-        cpu_ops().gemm(
-            {.a = x, .b = w.col_range(i * cols, cols), .c = y.col_range(i * cols, cols)});
+        ops.gemm({.a = x, .b = w.col_range(i * cols, cols), .c = y.col_range(i * cols, cols)});
       }
     };
   };
@@ -177,7 +205,8 @@ std::vector<BenchRow> bench_projection(std::int64_t rows, std::int64_t width, st
   return run_interleaved(
       {{fmt::format("{} multiplications", 3 * heads), text, flops, in_parts(3 * heads)},
        {"3 multiplications", text, flops, in_parts(3)},
-       {"1 multiplication", text, flops, in_parts(1)}});
+       {"1 multiplication", text, flops, in_parts(1)}},
+      7, 0.1, meter_of(ops));
 }
 
 }  // namespace headloom

@@ -7,12 +7,32 @@
 #include "model/decode.h"
 
 namespace headloom {
+namespace {
 
-DecodeBench bench_decode(const ModelConfig& config, std::int64_t prompt, std::int64_t tokens) {
+/// What the device reads a second: the CPU by itself, a card summing squares.
+double measure_device_bandwidth(const Ops<float>& ops) {
+  if (ops.device->is_host) return measure_read_bandwidth(0.05);
+  const std::int64_t count = ops.device->gap == 0 ? std::int64_t{1} << 28 : 1 << 10;
+  float* data = nullptr;
+  const Arena arena = arrange([&](Arena& a) { data = a.take<float>(count); }, *ops.device);
+  double sum = 0, best = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    ops.sum_squares({data, count, &sum});
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    best = std::max(best, sizeof(float) * static_cast<double>(count) / took.count());
+  }
+  return best;
+}
+
+}  // namespace
+
+DecodeBench bench_decode(const ModelConfig& config, std::int64_t prompt, std::int64_t tokens,
+                         const Ops<float>& ops) {
   const ParameterLayout layout(config);
-  const ParameterArray<float> parameters(layout);
-  initialise(layout, config, 1, parameters.data());
-  Decoder decoder(config, cpu_ops(), parameters.data());
+  const ParameterArray<float> parameters(layout, *ops.device);
+  parameters.write([&](float* numbers) { initialise(layout, config, 1, numbers); });
+  Decoder decoder(config, ops, parameters.data());
   std::vector<std::int32_t> ids(static_cast<std::size_t>(prompt));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids[i] = static_cast<std::int32_t>(i % static_cast<std::size_t>(config.vocab_size));
@@ -33,7 +53,7 @@ DecodeBench bench_decode(const ModelConfig& config, std::int64_t prompt, std::in
       sizeof(float) *
       static_cast<double>(layout.count() - unread - layout.count(ParameterGroup::kPositions));
   for (std::int64_t i = 0; i < tokens; ++i) {
-    if (i % 10 == 0) bandwidths.push_back(measure_read_bandwidth(0.05));
+    if (i % 10 == 0) bandwidths.push_back(measure_device_bandwidth(ops));
     times.push_back(seconds({ids.data(), 1}));
   }
   bench.bandwidth = median(bandwidths);

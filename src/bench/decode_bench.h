@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "model/config.h"
+#include "ops/backend.h"
 
 namespace headloom {
 
@@ -17,6 +18,7 @@ struct DecodeBench {
 
 /// Passes a prompt through a model with fresh weights, then decodes `tokens` one by one.
 /// Errors: kUsage when prompt and tokens do not fit into the context.
-DecodeBench bench_decode(const ModelConfig& config, std::int64_t prompt, std::int64_t tokens);
+DecodeBench bench_decode(const ModelConfig& config, std::int64_t prompt, std::int64_t tokens,
+                         const Ops<float>& ops = cpu_ops());
 
 }  // namespace headloom

@@ -11,9 +11,10 @@ namespace {
 
 constexpr double kPeakSeconds = 0.02;
 
-double time_calls(const std::function<void()>& run, std::int64_t calls) {
+double time_calls(const BenchCase& bench, std::int64_t calls, const Meter& meter) {
   const auto start = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < calls; ++i) run();
+  for (std::int64_t i = 0; i < calls; ++i) bench.run();
+  meter.finish();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   return took.count() / static_cast<double>(calls);
 }
@@ -37,19 +38,26 @@ BenchRow summary(const BenchCase& bench, const Times& times) {
 
 }  // namespace
 
+Meter meter_of(const Ops<float>& ops) {
+  if (ops.device->is_host) return {[] { return measure_fma_peak(kPeakSeconds); }, [] {}};
+  // A card's size of matrix; the emulation, which multiplies on the CPU, gets one it can do.
+  const std::int64_t size = ops.device->gap == 0 ? 4096 : 16;
+  return {[peak = measure_gemm_peak(ops, size)] { return peak; }, ops.device->finish};
+}
+
 std::vector<BenchRow> run_interleaved(const std::vector<BenchCase>& cases, int rounds,
-                                      double seconds) {
+                                      double seconds, const Meter& meter) {
   std::vector<Times> times(cases.size());
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    time_calls(cases[i].run, 1);  // touches memory
-    const double once = time_calls(cases[i].run, 1);
+    time_calls(cases[i], 1, meter);  // touches memory
+    const double once = time_calls(cases[i], 1, meter);
     times[i].calls = std::clamp<std::int64_t>(static_cast<std::int64_t>(seconds / once), 1, 10000);
   }
   for (int round = 0; round < rounds; ++round) {
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      const double before = measure_fma_peak(kPeakSeconds);
-      times[i].seconds.push_back(time_calls(cases[i].run, times[i].calls));
-      const double peak = (before + measure_fma_peak(kPeakSeconds)) / 2;
+      const double before = meter.peak();
+      times[i].seconds.push_back(time_calls(cases[i], times[i].calls, meter));
+      const double peak = (before + meter.peak()) / 2;
       times[i].peaks.push_back(peak);
       times[i].shares.push_back(cases[i].flops / times[i].seconds.back() / peak);
     }

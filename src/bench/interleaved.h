@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/backend.h"
+
 namespace headloom {
 
 /// Something to be timed beside others.
@@ -26,9 +28,18 @@ struct BenchRow {
   double peak = 0;   ///< median
 };
 
-/// Times all cases in turn (A B C, A B C, ...), each for about `seconds` a round, with the FMA peak
-/// measured between them: what a shared machine does to one it does to all.
+/// What cases are measured against, and how one knows that they are done.
+struct Meter {
+  std::function<double()> peak;  ///< FLOP/s, now
+  std::function<void()> finish;  ///< waits for what was put into a queue
+};
+/// The FMA peak of the CPU, or on a card what its gemm reaches, measured once.
+Meter meter_of(const Ops<float>& ops);
+
+/// Times all cases in turn (A B C, A B C, ...), each for about `seconds` a round, with the
+/// peak measured between them: what a shared machine does to one it does to all.
 std::vector<BenchRow> run_interleaved(const std::vector<BenchCase>& cases, int rounds = 7,
-                                      double seconds = 0.1);
+                                      double seconds = 0.1,
+                                      const Meter& meter = meter_of(cpu_ops()));
 
 }  // namespace headloom

@@ -8,8 +8,9 @@
 
 namespace headloom {
 
-ProbeBench bench_probes(const ModelConfig& config, std::int64_t batch, std::int64_t rounds) {
-  BenchRun run(config, batch, cpu_ops());
+ProbeBench bench_probes(const ModelConfig& config, std::int64_t batch, std::int64_t rounds,
+                        const Ops<float>& ops) {
+  BenchRun run(config, batch, ops);
   Trainer& trainer = run.trainer();
   LiveProbe probe(trainer, live_question(trainer, run.tokens(), run.tokenizer()));
   trainer.step();

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "model/config.h"
+#include "ops/backend.h"
 
 namespace headloom {
 
@@ -19,6 +20,7 @@ struct ProbeBench {
 };
 
 /// Plain and watched steps in turn, `rounds` of each.
-ProbeBench bench_probes(const ModelConfig& config, std::int64_t batch, std::int64_t rounds);
+ProbeBench bench_probes(const ModelConfig& config, std::int64_t batch, std::int64_t rounds,
+                        const Ops<float>& ops = cpu_ops());
 
 }  // namespace headloom

@@ -17,8 +17,9 @@ struct OpProfile {
   double bytes = 0;  ///< read and written at least once; 0 where arithmetic is the limit
 };
 
-/// The CPU table, keeping account of every call. One account per process.
-const Ops<float>& profiled_ops();
+/// A table that keeps account of every call and waits for each to be done. One account, and one
+/// base, per process.
+const Ops<float>& profiled_ops(const Ops<float>& base = cpu_ops());
 
 /// The account since the last reset, in the order of the table.
 std::vector<OpProfile> read_profile();

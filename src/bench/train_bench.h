@@ -18,7 +18,9 @@ struct TrainBench {
   std::int64_t steps = 0;
 };
 
-/// Times whole optimizer steps of a Trainer on random tokens, the FMA peak measured around each.
-TrainBench bench_train(const ModelConfig& config, std::int64_t batch, std::int64_t steps);
+/// Times whole optimizer steps of a Trainer on random tokens, the peak measured around each (on a
+/// card: what its gemm reaches).
+TrainBench bench_train(const ModelConfig& config, std::int64_t batch, std::int64_t steps,
+                       const Ops<float>& ops = cpu_ops());
 
 }  // namespace headloom

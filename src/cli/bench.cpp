@@ -6,11 +6,13 @@
 #include "base/progress.h"
 #include "base/threads.h"
 #include "bench/decode_bench.h"
+#include "bench/interleaved.h"
 #include "bench/peak.h"
 #include "bench/probe_bench.h"
 #include "bench/train_bench.h"
 #include "cli/bench_tables.h"
 #include "cli/commands.h"
+#include "cli/device.h"
 #include "cli/find_model.h"
 
 namespace headloom {
@@ -22,9 +24,22 @@ struct BenchArguments {
   std::string model = "andrea-12m";
   std::int64_t batch = 4, context = 0, steps = 7, prompt = 900, tokens = 40;
   bool json = false;
+  BackendChoice backend;
 };
 
-void print_peak(bool json) {
+void print_card_peak(const Ops<float>& ops, bool json) {
+  const double flops = meter_of(ops).peak();
+  if (json) {
+    fmt::print("{}\n", Json({{"device", ops.name}, {"gemm_gflops", flops / kGiga}}).dump());
+  } else {
+    fmt::print("{}: matrices of 4096 multiplied at {:.1f} TFLOP/s\n", ops.name, flops / 1e12);
+  }
+}
+
+void print_peak(const BenchArguments& given) {
+  const bool json = given.json;
+  const Ops<float>& ops = open_device(given.backend);
+  if (!ops.device->is_host) return print_card_peak(ops, json);
   const double fma = measure_fma_peak(0.3), copy = measure_copy_bandwidth(0.5),
                read = measure_read_bandwidth(0.5);
   if (json) {
@@ -64,17 +79,17 @@ Json train_json(const BenchArguments& given, const TrainBench& bench) {
 }
 
 void print_train(const BenchArguments& given) {
+  const Ops<float>& ops = open_device(given.backend);
   ModelConfig config = find_model(given.model);
   if (given.context > 0) config.context = given.context;
   config.validate();
-  const TrainBench bench = bench_train(config, given.batch, given.steps);
+  const TrainBench bench = bench_train(config, given.batch, given.steps, ops);
   if (given.json) {
     fmt::print("{}\n", train_json(given, bench).dump());
     return;
   }
-  fmt::print("{}, B {}, T {}: {} threads, {}, peak {:.1f} GFLOP/s measured in this run\n",
-             given.model, given.batch, config.context, thread_count(), active_isa(),
-             bench.peak / kGiga);
+  fmt::print("{}, B {}, T {}: {}, peak {:.1f} GFLOP/s measured in this run\n", given.model,
+             given.batch, config.context, device_words(ops), bench.peak / kGiga);
   fmt::print("whole step {:.1f} ms, {} tokens/s, {:.1f}% of peak (median of {})\n\n",
              1e3 * bench.seconds_per_step,
              format_count(static_cast<long long>(bench.tokens_per_second)), 100 * bench.share,
@@ -96,9 +111,10 @@ void print_train(const BenchArguments& given) {
 }
 
 void print_decode(const BenchArguments& given) {
+  const Ops<float>& ops = open_device(given.backend);
   const ModelConfig config = find_model(given.model);
   config.validate();
-  const DecodeBench bench = bench_decode(config, given.prompt, given.tokens);
+  const DecodeBench bench = bench_decode(config, given.prompt, given.tokens, ops);
   if (given.json) {
     fmt::print("{}\n", Json({{"model", given.model},
                              {"prompt", given.prompt},
@@ -111,8 +127,8 @@ void print_decode(const BenchArguments& given) {
                            .dump());
     return;
   }
-  fmt::print("{}, after a prompt of {}: {} threads, {}, {:.1f} GB/s read measured in this run\n",
-             given.model, given.prompt, thread_count(), active_isa(), bench.bandwidth / kGiga);
+  fmt::print("{}, after a prompt of {}: {}, {:.1f} GB/s read measured in this run\n", given.model,
+             given.prompt, device_words(ops), bench.bandwidth / kGiga);
   fmt::print(
       "prompt {:.0f} tokens/s; then {:.1f} tokens/s, {:.0f} MB of weights each, {:.1f}% of the "
       "bandwidth (median of {})\n",
@@ -121,10 +137,11 @@ void print_decode(const BenchArguments& given) {
 }
 
 void print_probes(const BenchArguments& given) {
+  const Ops<float>& ops = open_device(given.backend);
   ModelConfig config = find_model(given.model);
   if (given.context > 0) config.context = given.context;
   config.validate();
-  const ProbeBench bench = bench_probes(config, given.batch, given.steps);
+  const ProbeBench bench = bench_probes(config, given.batch, given.steps, ops);
   if (given.json) {
     fmt::print("{}\n", Json({{"model", given.model},
                              {"batch", given.batch},
@@ -158,19 +175,22 @@ void add_bench_command(CLI::App& app) {
   command->require_subcommand(1);
   CLI::App* peak = command->add_subcommand("peak", "arithmetic and memory, as fast as they go");
   peak->add_flag("--json", given->json, "one JSON object");
-  peak->callback([given] { print_peak(given->json); });
+  add_device_options(*peak, given->backend);
+  peak->callback([given] { print_peak(*given); });
   CLI::App* train = command->add_subcommand("train", "whole optimizer steps, op by op");
   train->add_option("model", given->model, "a preset, a config file or a model's folder");
   train->add_option("--batch", given->batch, "sequences in a step")->check(CLI::PositiveNumber);
   train->add_option("--context", given->context, "tokens in a sequence (default: the model's)");
   train->add_option("--steps", given->steps, "steps to time")->check(CLI::PositiveNumber);
   train->add_flag("--json", given->json, "one JSON object");
+  add_device_options(*train, given->backend);
   train->callback([given] { print_train(*given); });
   CLI::App* decode = command->add_subcommand("decode", "writing text, token by token");
   decode->add_option("model", given->model, "a preset, a config file or a model's folder");
   decode->add_option("--prompt", given->prompt, "tokens of prompt")->check(CLI::PositiveNumber);
   decode->add_option("--tokens", given->tokens, "tokens to write")->check(CLI::PositiveNumber);
   decode->add_flag("--json", given->json, "one JSON object");
+  add_device_options(*decode, given->backend);
   decode->callback([given] { print_decode(*given); });
   CLI::App* probes = command->add_subcommand("probes", "looking at every head while training");
   probes->add_option("model", given->model, "a preset, a config file or a model's folder");
@@ -178,6 +198,7 @@ void add_bench_command(CLI::App& app) {
   probes->add_option("--context", given->context, "tokens in a sequence (default: the model's)");
   probes->add_option("--steps", given->steps, "steps of each kind")->check(CLI::PositiveNumber);
   probes->add_flag("--json", given->json, "one JSON object");
+  add_device_options(*probes, given->backend);
   probes->callback([given] { print_probes(*given); });
   add_bench_tables(*command);
 }

@@ -9,6 +9,7 @@
 #include "base/threads.h"
 #include "bench/attention_bench.h"
 #include "bench/scaling.h"
+#include "cli/device.h"
 #include "cli/find_model.h"
 #include "ops/backend.h"
 
@@ -22,11 +23,15 @@ struct TableArguments {
   std::int64_t batch = 4, context = 1024, heads = 12, kv_heads = 0, head_dim = 64;
   std::int64_t width = 768, tokens = 4096, steps = 3, prompt = 4000;
   bool json = false;
+  BackendChoice backend;
 };
 
-void print_rows(const std::vector<BenchRow>& rows, bool json) {
+void print_rows(const std::vector<BenchRow>& rows, const Ops<float>& ops, bool json) {
   if (json) {
-    Json out = {{"threads", thread_count()}, {"isa", active_isa()}, {"rows", Json::array()}};
+    Json out = {{"device", ops.name},
+                {"threads", thread_count()},
+                {"isa", active_isa()},
+                {"rows", Json::array()}};
     for (const BenchRow& row : rows) {
       out["rows"].push_back({{"name", row.name},
                              {"shape", row.shape},
@@ -40,8 +45,8 @@ void print_rows(const std::vector<BenchRow>& rows, bool json) {
     fmt::print("{}\n", out.dump());
     return;
   }
-  fmt::print("{} threads, {}, peak {:.1f} GFLOP/s measured in this run\n", thread_count(),
-             active_isa(), rows.empty() ? 0.0 : rows[0].peak / kGiga);
+  fmt::print("{}, peak {:.1f} GFLOP/s measured in this run\n", device_words(ops),
+             rows.empty() ? 0.0 : rows[0].peak / kGiga);
   fmt::print("{:<30}{:<34}{:>10}{:>18}{:>10}{:>9}\n", "", "shape", "ms", "(spread)", "GFLOP/s",
              "of peak");
   for (const BenchRow& row : rows) {
@@ -126,8 +131,11 @@ void add_attention(CLI::App& bench, const std::shared_ptr<TableArguments>& given
       ->check(CLI::PositiveNumber);
   command->add_option("--head-dim", given->head_dim, "width of a head")->check(CLI::PositiveNumber);
   command->add_flag("--json", given->json, "one JSON object");
+  add_device_options(*command, given->backend);
   command->callback([given] {
-    print_rows(bench_attention({given->batch, given->context, layout_of(*given)}), given->json);
+    const Ops<float>& ops = open_device(given->backend);
+    print_rows(bench_attention({given->batch, given->context, layout_of(*given)}, ops), ops,
+               given->json);
   });
 }
 
@@ -143,8 +151,11 @@ void add_bench_tables(CLI::App& bench) {
   heads->add_option("--width", given->width, "d_model of the second sweep")
       ->check(CLI::PositiveNumber);
   heads->add_flag("--json", given->json, "one JSON object");
+  add_device_options(*heads, given->backend);
   heads->callback([given] {
-    print_rows(bench_heads(given->batch, given->context, head_sweep(*given)), given->json);
+    const Ops<float>& ops = open_device(given->backend);
+    print_rows(bench_heads(given->batch, given->context, head_sweep(*given), ops), ops,
+               given->json);
   });
   CLI::App* projection = bench.add_subcommand(
       "projection", "queries, keys and values by 3 NH multiplications, by three, by one");
@@ -152,11 +163,13 @@ void add_bench_tables(CLI::App& bench) {
   projection->add_option("--width", given->width, "d_model")->check(CLI::PositiveNumber);
   projection->add_option("--n-heads", given->heads, "heads")->check(CLI::PositiveNumber);
   projection->add_flag("--json", given->json, "one JSON object");
+  add_device_options(*projection, given->backend);
   projection->callback([given] {
     if (given->width % given->heads != 0) {
       fail_usage("width {} is not divisible by n_heads {}", given->width, given->heads);
     }
-    print_rows(bench_projection(given->tokens, given->width, given->heads), given->json);
+    const Ops<float>& ops = open_device(given->backend);
+    print_rows(bench_projection(given->tokens, given->width, given->heads, ops), ops, given->json);
   });
   CLI::App* scaling = bench.add_subcommand(
       "scaling", "whole steps over context, batch and threads; decoding over key/value heads");

@@ -4,6 +4,7 @@
 
 #include "base/progress.h"
 #include "cli/commands.h"
+#include "cli/device.h"
 #include "heads/examination.h"
 #include "heads/findings_json.h"
 
@@ -14,6 +15,7 @@ struct HeadsArguments {
   std::string model, head;
   std::vector<std::int64_t> steps;
   QuestionRequest question;
+  BackendChoice backend;
   bool json = false, csv = false;
 };
 
@@ -82,11 +84,13 @@ Examination examine_step(const HeadsArguments& given, std::int64_t step) {
   const LoadedModel model = load_model(given.model, step);
   HeadId wanted;
   if (!given.head.empty()) wanted = parse_head(given.head, model.config);
-  Examination e = examine(model, make_questions(given.model, model, given.question),
-                          given.question.seed, [&](std::int64_t done, std::int64_t all) {
-                            if (!progress.live()) return;
-                            progress.status(fmt::format("pass {} of {}", done, all));
-                          });
+  Examination e = examine(
+      model, make_questions(given.model, model, given.question), given.question.seed,
+      [&](std::int64_t done, std::int64_t all) {
+        if (!progress.live()) return;
+        progress.status(fmt::format("pass {} of {}", done, all));
+      },
+      open_device(given.backend));
   if (!given.head.empty()) {
     std::erase_if(e.heads, [&](const HeadFindings& head) { return head.id() != wanted; });
   }
@@ -146,6 +150,7 @@ void add_heads_command(CLI::App& app) {
   command->add_option("model", given->model, "folder of a run, or of a published GPT-2")
       ->required();
   add_question_options(*command, given->question);
+  add_device_options(*command, given->backend);
   command->add_option("--step", given->steps, "checkpoints to use (default: the newest)");
   command->add_option("--head", given->head, "one head in detail, such as L1H3");
   command->add_flag("--json", given->json, "JSON: one object, or a list of one per checkpoint");

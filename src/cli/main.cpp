@@ -5,6 +5,9 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#if defined(HEADLOOM_CUDA)
+#include "cuda/backend.h"
+#endif
 
 namespace {
 
@@ -49,6 +52,9 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+#if defined(HEADLOOM_CUDA)
+  headloom::add_cuda_backend();
+#endif
   try {
     return run(argc, argv);
   } catch (const headloom::Error& error) {

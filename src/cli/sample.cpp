@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/device.h"
 #include "cli/flags.h"
 #include "train/generate.h"
 #include "train/loaded_model.h"
@@ -15,14 +16,17 @@ struct SampleArguments {
   GenerateConfig generate;
   std::int64_t step = -1;
   FlagTexts sampler;
+  BackendChoice backend;
 };
 
 void sample(const SampleArguments& given) {
   SamplerConfig sampler;
   set_fields_from_text(sampler, given.sampler);
   sampler.validate();
-  const LoadedModel model = load_model(given.run, given.step);
-  Decoder decoder(model.config, cpu_ops(), model.parameters.data());
+  const Ops<float>& ops = open_device(given.backend);
+  LoadedModel model = load_model(given.run, given.step);
+  const ParameterArray<float> parameters = on_device(model, *ops.device);
+  Decoder decoder(model.config, ops, parameters.data());
   const auto emit = [](std::string_view text) {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() ||
         std::fflush(stdout) != 0) {
@@ -51,6 +55,7 @@ void add_sample_command(CLI::App& app) {
   command->add_option("--stop", given->generate.stop, "stop before this text");
   command->add_option("--step", given->step, "checkpoint to use (default: the newest)");
   add_flags<SamplerConfig>(*command, "Sampling", given->sampler);
+  add_device_options(*command, given->backend);
   command->callback([given] { sample(*given); });
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/device.h"
 #include "cli/flags.h"
 #include "heads/live_probe.h"
 #include "train/run.h"
@@ -13,6 +14,7 @@ void add_train_command(CLI::App& app, const std::string& command_line, int* exit
   auto given = std::make_shared<TrainInputs>();
   auto quiet = std::make_shared<bool>(false);
   auto json = std::make_shared<bool>(false);
+  auto backend = std::make_shared<BackendChoice>();
   given->command = command_line;
   CLI::App* command = app.add_subcommand(
       "train",
@@ -37,10 +39,12 @@ void add_train_command(CLI::App& app, const std::string& command_line, int* exit
   command->add_flag("--json", *json, "the lines of metrics.jsonl also on standard output");
   add_flags<ModelConfig>(*command, "Model", given->model);
   add_flags<TrainConfig>(*command, "Training", given->train);
-  command->callback([given, quiet, json, exit_code] {
+  add_device_options(*command, *backend);
+  command->callback([given, quiet, json, backend, exit_code] {
     TrainRequest request = make_train_request(*given);
     if (*quiet) request.verbosity = Verbosity::kQuiet;
     request.json = *json;
+    request.backend = *backend;
     request.watch = watch_heads;
     *exit_code = train_run(request);
   });

@@ -12,8 +12,7 @@
 namespace headloom::cuda {
 namespace {
 
-/// 32 MiB: what NVIDIA advises for Hopper; older cards want 4.
-constexpr std::size_t kWorkspace = std::size_t{32} << 20;
+constexpr std::size_t kWorkspace = kBlasWorkspace;
 
 /// The functions of the library, opened when a card is first used.
 struct Library {
@@ -106,9 +105,8 @@ cublasLtMatrixLayout_t layout(const Library& l, bool bf16, std::int64_t rows, st
   cublasLtMatrixLayout_t made = nullptr;
   // Our rows are its columns.
   check_lt(l,
-           l.layout_create(&made, bf16 ? CUDA_R_16BF : CUDA_R_32F,
-                           static_cast<std::uint64_t>(cols), static_cast<std::uint64_t>(rows),
-                           stride),
+           l.layout_create(&made, bf16 ? CUDA_R_16BF : CUDA_R_32F, static_cast<std::uint64_t>(cols),
+                           static_cast<std::uint64_t>(rows), stride),
            "cublasLtMatrixLayoutCreate", m);
   return made;
 }
@@ -131,8 +129,7 @@ void choose(const Library& l, Plan& plan, const Multiply& m) {
 
 Plan make_plan(const Library& l, const Multiply& m) {
   Plan plan;
-  const cublasComputeType_t compute =
-      m.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const cublasComputeType_t compute = m.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   check_lt(l, l.desc_create(&plan.operation, compute, CUDA_R_32F), "cublasLtMatmulDescCreate", m);
   const auto operation = [](bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; };
   set(l, plan, CUBLASLT_MATMUL_DESC_TRANSA, operation(m.transpose_b), m);
@@ -142,10 +139,10 @@ Plan make_plan(const Library& l, const Multiply& m) {
     set(l, plan, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, CUDA_R_32F, m);
     set(l, plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, m.bias, m);
   }
-  plan.left = m.transpose_b ? layout(l, m.bf16, m.n, m.k, m.ldb, m)
-                            : layout(l, m.bf16, m.k, m.n, m.ldb, m);
-  plan.right = m.transpose_a ? layout(l, m.bf16, m.k, m.m, m.lda, m)
-                             : layout(l, m.bf16, m.m, m.k, m.lda, m);
+  plan.left =
+      m.transpose_b ? layout(l, m.bf16, m.n, m.k, m.ldb, m) : layout(l, m.bf16, m.k, m.n, m.ldb, m);
+  plan.right =
+      m.transpose_a ? layout(l, m.bf16, m.k, m.m, m.lda, m) : layout(l, m.bf16, m.m, m.k, m.lda, m);
   plan.result = layout(l, false, m.m, m.n, m.ldc, m);
   choose(l, plan, m);
   return plan;
@@ -162,11 +159,11 @@ void multiply_by_cublaslt(const Multiply& m) {
   if (m.bias != nullptr) set(l, plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, m.bias, m);
   const float one = 1.0F, beta = m.accumulate ? 1.0F : 0.0F;
   void* workspace = scratch_bytes(Slot::kWorkspace, kWorkspace);
-  check_lt(l,
-           l.matmul(l.handle, plan.operation, &one, m.b, plan.left, m.a, plan.right, &beta, m.c,
-                    plan.result, m.c, plan.result, &plan.chosen.algo, workspace, kWorkspace,
-                    stream()),
-           "cublasLtMatmul", m);
+  check_lt(
+      l,
+      l.matmul(l.handle, plan.operation, &one, m.b, plan.left, m.a, plan.right, &beta, m.c,
+               plan.result, m.c, plan.result, &plan.chosen.algo, workspace, kWorkspace, stream()),
+      "cublasLtMatmul", m);
 }
 
 }  // namespace headloom::cuda

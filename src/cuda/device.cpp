@@ -15,9 +15,10 @@ void* allocate(std::size_t bytes) {
     cudaGetLastError();  // this one is reported here, not at the next launch
     std::size_t unused = 0, all = 0;
     cudaMemGetInfo(&unused, &all);
-    fail("cuda: cannot allocate {} bytes; {} of the card's {} are free. A smaller batch needs less; "
-         "grad_accum makes up for it",
-         size, unused, all);
+    fail(
+        "cuda: cannot allocate {} bytes; {} of the card's {} are free. A smaller batch needs less; "
+        "grad_accum makes up for it",
+        size, unused, all);
   }
   check(code, fmt::format("allocating {} bytes", size));
   check(cudaMemsetAsync(data, 0, size, the_stream), "zeroing memory");
@@ -84,9 +85,10 @@ void require_card() {
   cudaDeviceProp card{};
   check(cudaGetDeviceProperties(&card, 0), "asking what the card is");
   if (card.major < 8) {
-    fail_usage("the card is a {} of compute capability {}.{}; the kernels need 8.0 or more; take "
-               "--device cpu",
-               card.name, card.major, card.minor);
+    fail_usage(
+        "the card is a {} of compute capability {}.{}; the kernels need 8.0 or more; take "
+        "--device cpu",
+        card.name, card.major, card.minor);
   }
 }
 

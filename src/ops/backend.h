@@ -30,6 +30,13 @@ struct Op {
   }
 };
 
+/// What decides how much ops take beside their arguments.
+struct ScratchSizes {
+  std::int64_t batch = 0, seq = 0, heads = 0, head_dim = 0;
+  std::int64_t largest_operand = 0;  ///< numbers in the largest factor of a multiplication
+  std::int64_t widest = 0;           ///< columns of the widest matrix that is summed by columns
+};
+
 /// Everything that a model asks of a device, as one table of functions. The model code never knows
 /// which table it holds. Tensors lie in the device's memory; what an op calls the host's (ids of
 /// key sets, gates, sums) lies in the CPU's.
@@ -37,6 +44,11 @@ template <class T>
 struct Ops {
   const char* name = nullptr;
   const Device* device = &host_device();
+  /// What a head_dim runs as, in a sentence; null: nothing to say.
+  std::string (*head_dim_note)(std::int64_t head_dim) = nullptr;
+  /// Bytes of the device that ops may take beside their arguments, for B * T rows of a model; null:
+  /// the device has its own way of telling.
+  std::int64_t (*scratch_bytes)(const ScratchSizes& sizes) = nullptr;
   Op<Gemm<T>> gemm;
   Op<Rope<T>> rope;
   Op<AttendForward<T>> attend_forward;
@@ -54,6 +66,9 @@ struct Ops {
   Op<SumSquares<T>> sum_squares;
   Op<Zero<T>> zero;
   Op<CopyHeads<T>> copy_heads;
+  /// The readable first rung of attention, without gates, where a backend has one: for benchmarks.
+  Op<AttendForward<T>> attend_forward_simple;
+  Op<AttendBackward<T>> attend_backward_simple;
 };
 
 /// The scalar references: slow, the specification. T is float, double or complex<double>.

@@ -85,16 +85,15 @@ void forward_in_tiles(const headloom::AttendForward<float>& a, const float* gate
   unpack_heads(out.data, dim, a.out);
 }
 
-void forward_in_rows(const headloom::AttendForward<float>& a, const float* gate) {
-  attend_rows_forward({.sizes = sizes_of(a.q, a.k),
-                       .scale = scale_of(a.q),
-                       .q = pointer_of(a.q),
-                       .k = pointer_of(a.k),
-                       .v = pointer_of(a.v),
-                       .out = pointer_of(a.out),
-                       .lse = a.lse,
-                       .gate = gate},
-                      static_cast<int>(a.q.head_dim));
+AttendForward<float> as_it_lies(const headloom::AttendForward<float>& a, const float* gate) {
+  return {.sizes = sizes_of(a.q, a.k),
+          .scale = scale_of(a.q),
+          .q = pointer_of(a.q),
+          .k = pointer_of(a.k),
+          .v = pointer_of(a.v),
+          .out = pointer_of(a.out),
+          .lse = a.lse,
+          .gate = gate};
 }
 
 /// With `gate` in the device's memory.
@@ -103,7 +102,7 @@ void forward_on_device(const headloom::AttendForward<float>& a, const float* gat
   const std::int64_t dim =
       precision() == Precision::kBf16 && a.q.seq == a.k.seq ? tile_head_dim(a.q.head_dim) : 0;
   if (dim > 0) return forward_in_tiles(a, gate, dim);
-  forward_in_rows(a, gate);
+  attend_rows_forward(as_it_lies(a, gate), static_cast<int>(a.q.head_dim));
 }
 
 void backward_in_tiles(const headloom::AttendBackward<float>& a, const float* gate, float* delta,
@@ -128,21 +127,21 @@ void backward_in_tiles(const headloom::AttendBackward<float>& a, const float* ga
   unpack_heads(dv.data, dim, a.dv);
 }
 
-void backward_in_rows(const headloom::AttendBackward<float>& a, const float* gate, float* delta) {
-  attend_rows_backward({.sizes = sizes_of(a.q, a.k),
-                        .scale = scale_of(a.q),
-                        .q = pointer_of(a.q),
-                        .k = pointer_of(a.k),
-                        .v = pointer_of(a.v),
-                        .out = pointer_of(a.out),
-                        .dout = pointer_of(a.dout),
-                        .lse = a.lse,
-                        .delta = delta,
-                        .dq = pointer_of(a.dq),
-                        .dk = pointer_of(a.dk),
-                        .dv = pointer_of(a.dv),
-                        .gate = gate},
-                       static_cast<int>(a.q.head_dim));
+AttendBackward<float> as_it_lies(const headloom::AttendBackward<float>& a, const float* gate,
+                                 float* delta) {
+  return {.sizes = sizes_of(a.q, a.k),
+          .scale = scale_of(a.q),
+          .q = pointer_of(a.q),
+          .k = pointer_of(a.k),
+          .v = pointer_of(a.v),
+          .out = pointer_of(a.out),
+          .dout = pointer_of(a.dout),
+          .lse = a.lse,
+          .delta = delta,
+          .dq = pointer_of(a.dq),
+          .dk = pointer_of(a.dk),
+          .dv = pointer_of(a.dv),
+          .gate = gate};
 }
 
 /// dgate[b,h] = sum over rows of dout . P v. Where there are gates, P v is made again without them:
@@ -184,9 +183,17 @@ void attend_backward(const headloom::AttendBackward<float>& a) {
   if (dim > 0) {
     backward_in_tiles(a, gate, delta, dim);
   } else {
-    backward_in_rows(a, gate, delta);
+    attend_rows_backward(as_it_lies(a, gate, delta), static_cast<int>(a.q.head_dim));
   }
   if (a.dgate != nullptr) gate_gradients(a, delta);
+}
+
+void attend_forward_simply(const headloom::AttendForward<float>& a) {
+  attend_simple_forward(as_it_lies(a, nullptr), static_cast<int>(a.q.head_dim));
+}
+
+void attend_backward_simply(const headloom::AttendBackward<float>& a) {
+  attend_simple_backward(as_it_lies(a, nullptr, nullptr), static_cast<int>(a.q.head_dim));
 }
 
 void attend_probe(const headloom::AttendProbe<float>& a) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <deque>
 
+#include "ops/attend_cuda.h"
 #include "ops/cuda_kernels.h"
 #include "ops/cuda_platform.h"
 #include "tensor/arena.h"
@@ -106,6 +107,37 @@ void copy_heads(const CopyHeads<float>& c) {
   cuda::copy_heads(c.from, c.to);
 }
 
+/// What attention runs a head_dim as.
+std::string head_dim_note(std::int64_t head_dim) {
+  if (current_precision != Precision::kBf16) {
+    return fmt::format("head_dim {}: attention in fp32, row by row; --precision bf16 has tiles",
+                       head_dim);
+  }
+  const std::int64_t dim = cuda::tile_head_dim(head_dim);
+  if (dim == 0) {
+    return fmt::format("head_dim {} is wider than the tiles' 128: attention in fp32, row by row",
+                       head_dim);
+  }
+  if (dim == head_dim) return fmt::format("head_dim {}: tiles on tensor cores", head_dim);
+  return fmt::format("head_dim {}: tiles of {}, {:.0f}% of their work for nothing; {} would not",
+                     head_dim, dim,
+                     100.0 * static_cast<double>(dim - head_dim) / static_cast<double>(dim), dim);
+}
+
+/// What scratch grows to in a training step.
+std::int64_t scratch_of(const ScratchSizes& s) {
+  constexpr std::int64_t kFloat = sizeof(float), kHalf = 2;
+  const std::int64_t rows = s.batch * s.seq;
+  std::int64_t bytes = cuda::kBlasWorkspace + kFloat * rows * s.heads;  // delta
+  bytes += 2 * cuda::kColumnParts * kFloat * s.widest;
+  if (current_precision == Precision::kBf16) {
+    // Both factors, and q, k, v, out, dout, dq, dk, dv of a layer.
+    bytes += 2 * kHalf * s.largest_operand;
+    bytes += 8 * kHalf * rows * s.heads * cuda::tile_head_dim(s.head_dim);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 namespace cuda {
@@ -136,8 +168,12 @@ const Ops<float>& ops_on(const Platform& platform, Precision precision) {
   current_platform = &platform;
   current_precision = precision;
   static Ops<float> ops;
-  ops = Ops<float>{.name = platform.name,
+  static std::string name;
+  name = fmt::format("{}, {}", platform.name, enum_name(precision));
+  ops = Ops<float>{.name = name.c_str(),
                    .device = platform.device,
+                   .head_dim_note = head_dim_note,
+                   .scratch_bytes = scratch_of,
                    .gemm = {cuda::gemm},
                    .rope = {headloom::rope},
                    .attend_forward = {cuda::attend_forward},
@@ -154,7 +190,9 @@ const Ops<float>& ops_on(const Platform& platform, Precision precision) {
                    .column_sum = {headloom::column_sum},
                    .sum_squares = {headloom::sum_squares},
                    .zero = {headloom::zero},
-                   .copy_heads = {headloom::copy_heads}};
+                   .copy_heads = {headloom::copy_heads},
+                   .attend_forward_simple = {cuda::attend_forward_simply},
+                   .attend_backward_simple = {cuda::attend_backward_simply}};
   return ops;
 }
 

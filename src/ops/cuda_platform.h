@@ -58,6 +58,9 @@ enum class Slot {
   kCount
 };
 
+/// What a multiplication may use beside its operands, bytes: what NVIDIA advises for Hopper.
+inline constexpr std::int64_t kBlasWorkspace = std::int64_t{32} << 20;
+
 /// Memory of the device, valid until the next call for the same slot. It grows to the largest
 /// request; smaller memory is kept, because recorded work may point to it.
 void* scratch_bytes(Slot slot, std::size_t bytes);
@@ -71,5 +74,8 @@ void gemm(const Gemm<float>& g);
 void attend_forward(const headloom::AttendForward<float>& a);
 void attend_backward(const headloom::AttendBackward<float>& a);
 void attend_probe(const headloom::AttendProbe<float>& a);
+/// By the kernels of the seed: a block to a head. No gates.
+void attend_forward_simply(const headloom::AttendForward<float>& a);
+void attend_backward_simply(const headloom::AttendBackward<float>& a);
 
 }  // namespace headloom::cuda

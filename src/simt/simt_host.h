@@ -54,11 +54,11 @@ inline constexpr std::size_t kSharedOfSm80 = 163 << 10, kSharedOfSm89 = 99 << 10
 struct EmuOptions {
   std::uint64_t seed = 0;  // lane and block order; 0 ascending, 1 descending, else random
   std::size_t max_shared = kSharedOfSm89;  // bytes; the least of them
-  bool parallel = true;               // blocks over OpenMP threads
+  bool parallel = true;                    // blocks over OpenMP threads
   // 0: exact. Else a seed that shuffles the order in which mma adds up, and moves ex2.approx within
   // the error that its manual gives: what cards may do, and results must not depend on.
   std::uint64_t numerics = 0;
-  bool races = true;                  // watch shared memory; without it only poison and order tell
+  bool races = true;  // watch shared memory; without it only poison and order tell
 };
 EmuOptions& emu_options();
 

@@ -50,4 +50,13 @@ LoadedModel load_model(const fs::path& folder, std::int64_t step) {
   return model;
 }
 
+ParameterArray<float> on_device(LoadedModel& model, const Device& device) {
+  if (device.is_host) return std::move(model.parameters);
+  ParameterArray<float> copy(model.layout, device);
+  copy.write([&](float* numbers) {
+    std::copy_n(model.parameters.data(), model.layout.stored(), numbers);
+  });
+  return copy;
+}
+
 }  // namespace headloom

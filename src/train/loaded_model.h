@@ -15,6 +15,10 @@ struct LoadedModel {
   ParameterArray<float> parameters;
 };
 
+/// The weights of a model in the memory of a device: moved out of it where that is the host, else
+/// copied.
+ParameterArray<float> on_device(LoadedModel& model, const Device& device);
+
 /// Config of the model in a folder: a run's config.toml, or GPT-2's config.json as published.
 /// Errors: names the folder and what it lacks.
 ModelConfig read_model_config(const std::filesystem::path& folder);

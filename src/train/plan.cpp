@@ -28,6 +28,21 @@ std::int64_t kernel_scratch(const ModelConfig& config, std::int64_t batch, std::
   return kFloat * (threads * std::max(attention, multiplication) + parts * 2 * (seq + 6) * padded);
 }
 
+ScratchSizes scratch_sizes(const ModelConfig& config, const Workspace<float>& work,
+                           std::int64_t batch, std::int64_t seq) {
+  const HeadLayout heads = config.head_layout(0);
+  const std::int64_t rows = batch * seq;
+  const std::int64_t wide = std::max({heads.fused_width(), config.mlp_in_width(), config.d_model});
+  return {
+      .batch = batch,
+      .seq = seq,
+      .heads = heads.heads,
+      .head_dim = heads.head_dim,
+      .largest_operand = std::max({rows * wide, work.logits.rows * work.logits.cols,
+                                   config.d_model * wide, config.padded_vocab() * config.d_model}),
+      .widest = wide};
+}
+
 /// The number behind a key in a file of the kernel's, such as "MemAvailable:    123 kB".
 std::int64_t read_number(const char* file, const std::string& key) {
   std::ifstream in(file);
@@ -44,7 +59,8 @@ std::int64_t read_number(const char* file, const std::string& key) {
 
 }  // namespace
 
-MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64_t seq) {
+MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64_t seq,
+                       const Ops<float>* ops) {
   const std::int64_t parameters = ParameterLayout(config).stored() * kFloat;
   MemoryPlan plan;
   plan.weights = plan.gradients = parameters;
@@ -54,7 +70,9 @@ MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64
       arrange_workspace<float>(measure, config, batch, seq, Use::kTraining);
   plan.activations = static_cast<std::int64_t>(work.block_bytes);
   plan.buffers = static_cast<std::int64_t>(measure.used() - work.block_bytes);
-  plan.scratch = kernel_scratch(config, batch, seq);
+  plan.scratch = ops != nullptr && ops->scratch_bytes != nullptr
+                     ? ops->scratch_bytes(scratch_sizes(config, work, batch, seq))
+                     : kernel_scratch(config, batch, seq);
   return plan;
 }
 
@@ -97,11 +115,13 @@ std::int64_t available_memory() {
   return std::min(system, std::max<std::int64_t>(0, limit - used + files));
 }
 
-void require_memory(const ModelConfig& config, std::int64_t batch, std::int64_t available) {
-  const MemoryPlan plan = plan_memory(config, batch, config.context);
+void require_memory(const ModelConfig& config, std::int64_t batch, std::int64_t available,
+                    const Ops<float>* ops) {
+  const auto plan_of = [&](std::int64_t b) { return plan_memory(config, b, config.context, ops); };
+  const MemoryPlan plan = plan_of(batch);
   if (available <= 0 || plan.total() <= available) return;
   std::int64_t fitting = batch - 1;
-  while (fitting > 0 && plan_memory(config, fitting, config.context).total() > available) --fitting;
+  while (fitting > 0 && plan_of(fitting).total() > available) --fitting;
   const double mega = 1e6;
   const std::string advice = fitting > 0
                                  ? fmt::format("batch {} fits; grad_accum makes up for it", fitting)

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "model/config.h"
+#include "ops/backend.h"
 
 namespace headloom {
 
@@ -32,7 +33,9 @@ struct ModelFlops {
   double training() const { return 3 * (dense + logits) + 3.5 * attention; }
 };
 
-MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64_t seq);
+/// `ops` is the table that the run will use; null: the CPU's.
+MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64_t seq,
+                       const Ops<float>* ops = nullptr);
 
 ModelFlops model_flops(const ModelConfig& config, std::int64_t seq);
 
@@ -46,6 +49,7 @@ std::int64_t available_memory();
 
 /// Refuses a run that cannot fit. Errors: kUsage with the bytes wanted and available, by category,
 /// and the largest batch that fits, or that none does.
-void require_memory(const ModelConfig& config, std::int64_t batch, std::int64_t available);
+void require_memory(const ModelConfig& config, std::int64_t batch, std::int64_t available,
+                    const Ops<float>* ops = nullptr);
 
 }  // namespace headloom

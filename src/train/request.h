@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/backend.h"
 #include "train/config.h"
 
 namespace headloom {
@@ -40,7 +41,8 @@ struct TrainRequest {
   bool resume = false;        ///< go on where `run` stopped; config.train.steps may differ
   std::string command;        ///< written into config.toml, so that the run can be repeated
   Verbosity verbosity = Verbosity::kNormal;
-  bool json = false;  ///< the lines of metrics.jsonl also go to standard output
+  bool json = false;      ///< the lines of metrics.jsonl also go to standard output
+  BackendChoice backend;  ///< where it is computed; no part of the config: any device can go on
   std::function<Watcher(const WatchedRun&)> watch;  ///< makes what watches; may be empty
 };
 

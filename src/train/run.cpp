@@ -101,7 +101,8 @@ void check_sample_prompt(const PreparedRun& prepared) {
 /// The loop around a Trainer: cadences, progress, signals.
 class Session {
  public:
-  Session(const TrainRequest& request, PreparedRun prepared, Progress& progress)
+  Session(const TrainRequest& request, PreparedRun prepared, const Ops<float>& ops,
+          Progress& progress)
       : run_(request.run),
         prepared_(std::move(prepared)),
         progress_(progress),
@@ -109,7 +110,7 @@ class Session {
         trainer_(prepared_.config, tokens_,
                  split_corpus(tokens_.size(), prepared_.config.model.context,
                               prepared_.config.train.validation_fraction),
-                 cpu_ops()) {
+                 ops) {
     // A run that was stopped before its first checkpoint begins again: bitwise the same.
     if (request.resume && !list_checkpoints(run_).empty()) {
       load_checkpoint(find_checkpoint(run_), trainer_);
@@ -152,13 +153,19 @@ class Session {
   std::int64_t steps_timed_ = 0;
 };
 
+std::string device_line(const Ops<float>& ops) {
+  if (ops.device->is_host) {
+    return fmt::format("threads {}, instruction set {}, device cpu", thread_count(), active_isa());
+  }
+  return fmt::format("device {}", ops.name);
+}
+
 void Session::print_summary() const {
   const ModelConfig& model = prepared_.config.model;
   const ParameterLayout& layout = trainer_.layout();
   const double bytes_per_token =
       static_cast<double>(tokens_.text_bytes()) / static_cast<double>(tokens_.size());
-  progress_.note(
-      fmt::format("threads {}, instruction set {}, device cpu", thread_count(), active_isa()));
+  progress_.note(device_line(trainer_.ops()));
   progress_.note(fmt::format("corpus   {} bytes, {} tokens of {:.2f} bytes, vocabulary {}",
                              format_count(tokens_.text_bytes()), format_count(tokens_.size()),
                              bytes_per_token, format_count(model.vocab_size)));
@@ -170,7 +177,9 @@ void Session::print_summary() const {
       fmt::format("model    {} parameters: d_model {}, {} heads of {}, {} layers, context {}",
                   format_count(layout.count()), model.d_model, fmt::join(model.n_heads, ","),
                   model.head_layout(0).head_dim, model.n_layers, model.context));
-  const std::string advice = head_dim_advice(model);
+  const std::string advice = trainer_.ops().head_dim_note != nullptr
+                                 ? trainer_.ops().head_dim_note(model.head_layout(0).head_dim)
+                                 : head_dim_advice(model);
   if (!advice.empty()) progress_.note("         " + advice);
   progress_.note(fmt::format(
       "training {} steps of {} tokens ({:.1f} epochs), learning rate {}",
@@ -178,7 +187,7 @@ void Session::print_summary() const {
       static_cast<double>(train().steps * train().batch * train().grad_accum) /
           static_cast<double>(trainer_.batches().windows()),
       train().learning_rate));
-  const MemoryPlan plan = plan_memory(model, train().batch, model.context);
+  const MemoryPlan plan = plan_memory(model, train().batch, model.context, &trainer_.ops());
   progress_.note(fmt::format("memory   {:.0f} MB, {:.1f} MFLOP a token",
                              static_cast<double>(plan.total()) / 1e6,
                              model_flops(model, model.context).training() / 1e6));
@@ -315,11 +324,15 @@ int train_run(const TrainRequest& request, double* validation_loss) {
   if (!request.resume) request.config.validate();
   fs::create_directories(request.run);
   const FileLock lock(request.run / kRunMarker, "another training is going on in this folder");
+  std::string note;
+  const Ops<float>& ops = open_backend(request.backend, &note);
+  if (!note.empty()) progress.note(note);
   PreparedRun prepared = request.resume ? prepare_resume(request) : prepare_new(request, progress);
-  require_memory(prepared.config.model, prepared.config.train.batch, available_memory());
+  require_memory(prepared.config.model, prepared.config.train.batch,
+                 ops.device->is_host ? available_memory() : ops.device->available(), &ops);
   check_sample_prompt(prepared);
   const RunConfig config = prepared.config;
-  Session session(request, std::move(prepared), progress);
+  Session session(request, std::move(prepared), ops, progress);
   write_config(request, config);
   session.print_summary();
   const int code = session.loop();

@@ -2,7 +2,8 @@
 
 #include "simt/simt.h"
 
-/// Kernels that break one rule about global memory, or do not. Compiled like the kernels of the ops.
+/// Kernels that break one rule about global memory, or do not. Compiled like the kernels of the
+/// ops.
 namespace headloom::simt {
 
 inline constexpr int kThreads = 64;

@@ -1,0 +1,33 @@
+#include "cli/device.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/threads.h"
+
+namespace headloom {
+
+void add_device_options(CLI::App& command, BackendChoice& choice) {
+  command
+      .add_option("--device", choice.device,
+                  "cpu, cuda, or auto: cuda where it can be used (default cpu)")
+      ->group("Device");
+  command
+      .add_option("--precision", choice.precision,
+                  "of multiplications on a card: fp32, tf32 or bf16 operands (default fp32)")
+      ->group("Device");
+}
+
+const Ops<float>& open_device(const BackendChoice& choice) {
+  std::string note;
+  const Ops<float>& ops = open_backend(choice, &note);
+  if (!note.empty()) std::fprintf(stderr, "headloom: %s\n", note.c_str());
+  return ops;
+}
+
+std::string device_words(const Ops<float>& ops) {
+  return ops.device->is_host ? fmt::format("{} threads, {}", thread_count(), active_isa())
+                             : ops.name;
+}
+
+}  // namespace headloom
