@@ -3,10 +3,11 @@
 #include <fmt/core.h>
 
 #include <chrono>
+#include <memory>
 
 #include "base/error.h"
-#include "base/threads.h"
 #include "cli/commands.h"
+#include "cli/device.h"
 #include "ops/backend.h"
 
 namespace headloom {
@@ -14,10 +15,13 @@ namespace headloom {
 void add_selftest_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "selftest", "Check this build on this machine: kernels, gradients, resume, determinism.");
-  command->callback([] {
-    fmt::print("{} threads, {}\n", thread_count(), active_isa());
+  auto backend = std::make_shared<BackendChoice>();
+  add_device_options(*command, *backend);
+  command->callback([backend] {
+    const Ops<float>& ops = open_device(*backend);
+    fmt::print("{}\n", device_words(ops));
     int failed = 0;
-    for (const SelfCheck& check : self_checks()) {
+    for (const SelfCheck& check : self_checks(ops, precision_named(backend->precision))) {
       const auto start = std::chrono::steady_clock::now();
       const std::string problem = check.run();
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

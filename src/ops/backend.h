@@ -92,6 +92,9 @@ struct BackendChoice {
   std::string precision = "fp32";
 };
 
+/// The precision of that name. Errors: kUsage.
+Precision precision_named(const std::string& name);
+
 /// Makes a backend known under a name beside "cpu". `open` returns its table, or throws kUsage with
 /// the reason why it cannot be used here.
 void add_backend(const std::string& name, const Ops<float>& (*open)(Precision));

@@ -16,15 +16,8 @@ std::map<std::string, Open>& known() {
   return backends;
 }
 
-Precision precision_of(const BackendChoice& choice) {
-  for (std::size_t i = 0; i < std::size(EnumNames<Precision>::kNames); ++i) {
-    if (choice.precision == EnumNames<Precision>::kNames[i]) return static_cast<Precision>(i);
-  }
-  fail_usage("precision \"{}\" is not known; fp32, tf32 and bf16 are", choice.precision);
-}
-
 const Ops<float>& open_cpu(const BackendChoice& choice) {
-  if (precision_of(choice) != Precision::kFp32) {
+  if (precision_named(choice.precision) != Precision::kFp32) {
     fail_usage("precision {} is for --device cuda; the CPU computes in fp32", choice.precision);
   }
   return cpu_ops();
@@ -40,16 +33,23 @@ const Ops<float>& open_cuda(Precision precision) {
 
 }  // namespace
 
+Precision precision_named(const std::string& name) {
+  for (std::size_t i = 0; i < std::size(EnumNames<Precision>::kNames); ++i) {
+    if (name == EnumNames<Precision>::kNames[i]) return static_cast<Precision>(i);
+  }
+  fail_usage("precision \"{}\" is not known; fp32, tf32 and bf16 are", name);
+}
+
 void add_backend(const std::string& name, Open open) {
   known()[name] = open;
 }
 
 const Ops<float>& open_backend(const BackendChoice& choice, std::string* note) {
   if (choice.device == "cpu") return open_cpu(choice);
-  if (choice.device == "cuda") return open_cuda(precision_of(choice));
+  if (choice.device == "cuda") return open_cuda(precision_named(choice.precision));
   if (choice.device == "auto") {
     try {
-      return open_cuda(precision_of(choice));
+      return open_cuda(precision_named(choice.precision));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kUsage) throw;
       if (note != nullptr) *note = fmt::format("device cpu, because: {}", error.what());
@@ -60,7 +60,7 @@ const Ops<float>& open_backend(const BackendChoice& choice, std::string* note) {
   if (found == known().end()) {
     fail_usage("device \"{}\" is not known; cpu, cuda and auto are", choice.device);
   }
-  return found->second(precision_of(choice));
+  return found->second(precision_named(choice.precision));
 }
 
 }  // namespace headloom

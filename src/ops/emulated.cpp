@@ -15,17 +15,41 @@ namespace {
 using Recording = std::vector<std::function<void()>>;
 
 constexpr std::size_t kPage = 4096;
+/// Addresses of the device, of which only what is allocated takes memory.
+constexpr std::size_t kAddresses = std::size_t{1} << 36;
 
-std::size_t whole_pages(std::size_t bytes) {
-  return (bytes + kPage) / kPage * kPage;
-}
-
-std::map<char*, std::size_t>& allocations() {
-  static auto* all = new std::map<char*, std::size_t>;  // outlives arenas that are static
-  return *all;
-}
 EmulatedDeviceReport report;
 std::int64_t memory_limit = 0;
+
+/// One run of addresses, so that one call opens and closes all of the device's memory.
+struct Memory {
+  char* base = nullptr;
+  std::size_t used = 0;
+  std::multimap<std::size_t, char*> free;  ///< by size
+
+  Memory() {
+    void* mapped =
+        ::mmap(nullptr, kAddresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped == MAP_FAILED) fail("emulated: the system gives no addresses");
+    base = static_cast<char*>(mapped);
+  }
+  char* take(std::size_t size) {
+    const auto found = free.find(size);
+    if (found != free.end()) {
+      char* data = found->second;
+      free.erase(found);
+      return data;
+    }
+    if (used + size > kAddresses) fail("emulated: no addresses are left for {} bytes", size);
+    char* data = base + used;
+    used += size;
+    return data;
+  }
+};
+Memory& memory() {
+  static auto* all = new Memory;  // outlives arenas that are static
+  return *all;
+}
 
 /// Lets the device's own work, and copies, at its memory.
 class Access {
@@ -34,10 +58,12 @@ class Access {
   ~Access() { protect(PROT_NONE); }
 
  private:
-  static void protect(int how) {
-    for (const auto& [data, bytes] : allocations()) ::mprotect(data, bytes, how);
-  }
+  static void protect(int how) { ::mprotect(memory().base, memory().used, how); }
 };
+
+std::size_t whole_pages(std::size_t bytes) {
+  return (bytes + kPage) / kPage * kPage;
+}
 
 void* allocate(std::size_t bytes) {
   const std::size_t size = whole_pages(bytes);
@@ -45,19 +71,18 @@ void* allocate(std::size_t bytes) {
     fail("emulated: cannot allocate {} bytes, {} of {} are in use", size, report.allocated,
          memory_limit);
   }
-  void* data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) fail("emulated: cannot allocate {} bytes", size);
-  allocations()[static_cast<char*>(data)] = size;
+  char* data = memory().take(size);
   report.allocated += static_cast<std::int64_t>(size);
   simt::emu::watch_memory(data, size);
   return data;
 }
 
 void release(void* data, std::size_t bytes) {
+  const std::size_t size = whole_pages(bytes);
   simt::emu::forget_memory(data);
-  allocations().erase(static_cast<char*>(data));
-  report.allocated -= static_cast<std::int64_t>(whole_pages(bytes));
-  ::munmap(data, whole_pages(bytes));
+  ::madvise(data, size, MADV_DONTNEED);  // zeroes when it is taken again
+  memory().free.emplace(size, static_cast<char*>(data));
+  report.allocated -= static_cast<std::int64_t>(size);
 }
 
 void copy(void* to, const void* from, std::size_t bytes) {

@@ -6,6 +6,7 @@
 #include "attention/per_head.h"
 #include "base/temporary.h"
 #include "model/decode.h"
+#include "selftest/device_array.h"
 #include "selftest/tiny_models.h"
 #include "train/checkpoint.h"
 #include "train/trainer.h"
@@ -22,56 +23,124 @@ std::vector<ModelConfig> shapes() {
   return {test::tiny_gpt2(), test::tiny_andrea(), test::tiny_odd(), test::tiny_llama()};
 }
 
-/// Attention of one shape on both tables; the worst difference of out, dq, dk and dv.
-std::string compare_attention(std::int64_t seq, std::int64_t dim) {
-  constexpr std::int64_t kHeads = 2;
-  const std::int64_t width = kHeads * dim, count = seq * width;
-  const std::vector<float> qkv = test::random_numbers<float>(3 * count, 1);
-  const std::vector<float> dout = test::random_numbers<float>(count, 2);
-  std::vector<float> results[2];
-  for (int i = 0; i < 2; ++i) {
-    const Ops<float>& ops = i == 0 ? cpu_ops() : ref_ops<float>();
-    std::vector<float> out(count), lse(kHeads * seq), dqkv(3 * count);
-    const auto heads = [&](auto* data, std::int64_t stride) {
-      return Heads(data, 1, seq, kHeads, dim, seq * stride, stride);
-    };
-    const auto part = [&](auto& x, int p) { return heads(x.data() + p * width, 3 * width); };
-    ops.attend_forward(
-        {part(qkv, 0), part(qkv, 1), part(qkv, 2), heads(out.data(), width), lse.data()});
-    ops.attend_backward({part(qkv, 0), part(qkv, 1), part(qkv, 2),
-                         heads(static_cast<const float*>(out.data()), width),
-                         heads(dout.data(), width), lse.data(), part(dqkv, 0), part(dqkv, 1),
-                         part(dqkv, 2)});
-    results[i] = out;
-    results[i].insert(results[i].end(), dqkv.begin(), dqkv.end());
-  }
-  const std::string tensor = fmt::format("attention, T {}, head_dim {}", seq, dim);
-  return test::compare(tensor.c_str(), results[0], results[1], 1e-5, 0.5);
+using test::DeviceArray;
+
+/// What may differ, relative to a tensor's largest magnitude: sums of up to a few hundred fp32
+/// terms; operands rounded to 10 and to 7 bits, on two layers.
+double tolerance_of(Precision precision) {
+  return precision == Precision::kFp32 ? 1e-5 : precision == Precision::kTf32 ? 5e-3 : 4e-2;
 }
 
-std::string check_attention() {
+/// Attention of one shape: out, lse, dq, dk, dv, dgate. Fused rows of q, k and v.
+struct AttentionCase {
+  std::int64_t seq, dim;
+  bool gates;
+  static constexpr std::int64_t kBatch = 2, kHeads = 4, kKeyHeads = 2;
+
+  std::vector<float> run(const Ops<float>& ops) const {
+    const Device& device = *ops.device;
+    const std::int64_t columns = (kHeads + 2 * kKeyHeads) * dim, rows = kBatch * seq;
+    const DeviceArray qkv(device, test::random_numbers<float>(rows * columns, 1));
+    const DeviceArray dout(device, test::random_numbers<float>(rows * kHeads * dim, 2));
+    const DeviceArray out(device, rows * kHeads * dim), dqkv(device, rows * columns);
+    const DeviceArray lse(device, rows * kHeads);
+    const std::vector<float> gate = {1, 0.5F, 0, -1.25F};
+    std::vector<float> dgate(kBatch * kHeads);
+    const auto heads = [&](float* data, std::int64_t n, std::int64_t stride) {
+      return Heads<float>(data, kBatch, seq, n, dim, seq * stride, stride);
+    };
+    const auto part = [&](const DeviceArray& x, std::int64_t column, std::int64_t n) {
+      return heads(x.data() + column * dim, n, columns);
+    };
+    const Heads<float> o = heads(out.data(), kHeads, kHeads * dim),
+                       d = heads(dout.data(), kHeads, kHeads * dim);
+    ops.attend_forward({part(qkv, 0, kHeads), part(qkv, kHeads, kKeyHeads),
+                        part(qkv, kHeads + kKeyHeads, kKeyHeads), o, lse.data(),
+                        gates ? gate.data() : nullptr});
+    ops.attend_backward({part(qkv, 0, kHeads), part(qkv, kHeads, kKeyHeads),
+                         part(qkv, kHeads + kKeyHeads, kKeyHeads), o, d, lse.data(),
+                         part(dqkv, 0, kHeads), part(dqkv, kHeads, kKeyHeads),
+                         part(dqkv, kHeads + kKeyHeads, kKeyHeads), gates ? gate.data() : nullptr,
+                         gates ? dgate.data() : nullptr});
+    std::vector<float> all = out.read();
+    for (const std::vector<float>& more : {lse.read(), dqkv.read(), dgate}) {
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  }
+};
+
+std::string check_attention(const Ops<float>& ops, Precision precision) {
   for (const std::int64_t seq : {1, 7, 63, 64, 65, 130}) {
-    for (const std::int64_t dim : {1, 24, 32, 64, 72, 128}) {
-      const std::string problem = compare_attention(seq, dim);
+    for (const std::int64_t dim : {1, 24, 32, 64, 72, 128, 130}) {
+      const AttentionCase one{seq, dim, seq != 7};
+      const std::string name = fmt::format("attention, T {}, head_dim {}", seq, dim);
+      const std::string problem = test::compare(
+          name.c_str(), one.run(ops), one.run(ref_ops<float>()), tolerance_of(precision), 0.5);
       if (!problem.empty()) return problem;
     }
   }
   return "";
 }
 
-/// Gradients of the CPU model against the reference in double precision.
-std::string check_model_against_reference() {
+/// The head probe on one attention, with two patterns.
+std::vector<float> run_probe(const Ops<float>& ops, std::int64_t seq) {
+  constexpr std::int64_t kBatch = 2, kHeads = 2, kDim = 12;
+  const std::int64_t count = kBatch * seq * kHeads * kDim;
+  const DeviceArray q(*ops.device, test::random_numbers<float>(count, 3));
+  const DeviceArray k(*ops.device, test::random_numbers<float>(count, 4));
+  const DeviceArray out(*ops.device, count), lse(*ops.device, kBatch * kHeads * seq);
+  const auto heads = [&](const DeviceArray& x) {
+    return Heads<float>(x.data(), kBatch, seq, kHeads, kDim, seq * kHeads * kDim, kHeads * kDim);
+  };
+  ops.attend_forward({heads(q), heads(k), heads(k), heads(out), lse.data()});
+  std::vector<std::int32_t> begin = {0}, previous, early;
+  for (std::int64_t row = 0; row < kBatch * seq; ++row) {  // every second row has keys
+    const auto t = static_cast<std::int32_t>(row % seq);
+    if (row % 2 == 1 && t > 0) {
+      previous.push_back(t - 1);
+      early.push_back(0);
+    }
+    begin.push_back(static_cast<std::int32_t>(previous.size()));
+  }
+  const KeySet sets[] = {{begin.data(), previous.data()}, {begin.data(), early.data()}};
+  std::vector<float> all((4 + kHeadShapes) * kBatch * kHeads);
+  ops.attend_probe({.q = heads(q),
+                    .k = heads(k),
+                    .lse = lse.data(),
+                    .sets = sets,
+                    .n_sets = 2,
+                    .mass = all.data(),
+                    .hits = all.data() + 2 * kBatch * kHeads,
+                    .shape = all.data() + 4 * kBatch * kHeads});
+  return all;
+}
+
+std::string check_probe(const Ops<float>& ops, Precision precision) {
+  for (const std::int64_t seq : {2, 17, 140}) {
+    const std::string problem =
+        test::compare("head probe", run_probe(ops, seq), run_probe(ref_ops<float>(), seq),
+                      tolerance_of(precision));
+    if (!problem.empty()) return fmt::format("T {}: {}", seq, problem);
+  }
+  return "";
+}
+
+/// Gradients of the device's model against the reference in double precision.
+std::string check_model_against_reference(const Ops<float>& ops, Precision precision) {
   for (const ModelConfig& config : shapes()) {
     const Tokens tokens(3, 7, config.vocab_size);
-    TestModel<float> fast(config, cpu_ops(), 3, 7);
+    TestModel<float> fast(config, ops, 3, 7);
     TestModel<double> exact(config, ref_ops<double>(), 3, 7);
     fast.run(tokens.view());
     exact.run(tokens.view());
+    const HostNumbers<float> gradients = fast.gradients.on_host();
     for (const ParameterInfo& info : fast.layout.tensors()) {
-      const float* given = fast.gradients.data() + info.offset;
+      const float* given = gradients.data() + info.offset;
       const double* wanted = exact.gradients.data() + info.offset;
-      const std::string problem = test::compare(info.name.c_str(), {given, given + info.size()},
-                                                {wanted, wanted + info.size()}, 1e-5);
+      const std::string problem =
+          test::compare(info.name.c_str(), {given, given + info.size()},
+                        {wanted, wanted + info.size()}, tolerance_of(precision));
       if (!problem.empty()) return problem;
     }
   }
@@ -102,20 +171,22 @@ std::string check_gradients_by_complex_step() {
   return "";
 }
 
-std::string check_cached_decoding() {
+std::string check_cached_decoding(const Ops<float>& ops, Precision precision) {
   for (const ModelConfig& config : shapes()) {
-    TestModel<float> model(config, cpu_ops(), 1, 8);
+    TestModel<float> model(config, ops, 1, 8);
     const Tokens tokens(1, 8, config.vocab_size);
     std::vector<KvCache<float>> none;
     const Matrix<const float> whole = model.gpt.hidden_states(tokens.inputs.data(), 1, 8, 0, none);
-    std::vector<float> logits(static_cast<std::size_t>(8 * config.padded_vocab()));
+    const DeviceArray logits(*ops.device, 8 * config.padded_vocab());
     model.gpt.logits(whole, {logits.data(), 8, config.padded_vocab()});
-    Decoder decoder(config, cpu_ops(), model.parameters.data(), 2);
+    const std::vector<float> all = logits.read();
+    Decoder decoder(config, ops, model.parameters.data(), 2);
     for (std::size_t t = 0; t < 8; ++t) {
       const std::span<const float> given = decoder.feed({&tokens.inputs[t], 1});
-      const float* wanted = logits.data() + t * static_cast<std::size_t>(config.padded_vocab());
-      const std::string problem = test::compare("logits", {given.begin(), given.end()},
-                                                {wanted, wanted + given.size()}, 1e-5);
+      const float* wanted = all.data() + t * static_cast<std::size_t>(config.padded_vocab());
+      const std::string problem =
+          test::compare("logits", {given.begin(), given.end()}, {wanted, wanted + given.size()},
+                        tolerance_of(precision));
       if (!problem.empty()) return fmt::format("position {}: {}", t, problem);
     }
   }
@@ -141,22 +212,26 @@ std::string check_tokenizer() {
 /// A text, its tokens and a config that trains on them in milliseconds.
 class TinyTraining {
  public:
-  TinyTraining() {
+  explicit TinyTraining(const ModelConfig& model = test::tiny_gpt2()) {
     std::string text;
     for (int i = 0; i < 300; ++i) text += fmt::format("the loom weaves thread {}. ", i % 37);
     write_file_atomic(folder_.path() / "text", text);
     const Tokenizer tokenizer = Tokenizer::bytes();
     TokenCache::build(folder_.path() / "tokens", {{folder_.path() / "text"}, ""}, tokenizer, 0);
     tokens_ = std::make_unique<TokenCache>(folder_.path() / "tokens", tokenizer.vocab_size());
-    config_.model = test::tiny_gpt2();
+    config_.model = model;
     config_.model.vocab_size = tokenizer.vocab_size();
-    config_.train.batch = 4;
-    config_.train.steps = 12;
+    config_.model.context = 8;
+    config_.train.batch = 2;
+    config_.train.steps = 20;
+    config_.train.warmup = 5;
+    config_.train.learning_rate = 1e-2;
+    config_.train.clip = 0.5;
   }
   const fs::path& folder() const { return folder_.path(); }
-  Trainer trainer() const {
+  Trainer trainer(const Ops<float>& ops) const {
     return Trainer(config_, *tokens_, split_corpus(tokens_->size(), config_.model.context, 0.05),
-                   cpu_ops());
+                   ops);
   }
   static std::vector<double> steps(Trainer& trainer, int count) {
     std::vector<double> losses;
@@ -170,27 +245,47 @@ class TinyTraining {
   RunConfig config_;
 };
 
-std::string check_determinism() {
+std::string check_determinism(const Ops<float>& ops, Precision) {
   const TinyTraining training;
-  Trainer one = training.trainer(), two = training.trainer();
-  if (TinyTraining::steps(one, 12) != TinyTraining::steps(two, 12)) return "two runs differ";
+  Trainer one = training.trainer(ops), two = training.trainer(ops);
+  if (TinyTraining::steps(one, 8) != TinyTraining::steps(two, 8)) return "two runs differ";
   return "";
 }
 
-std::string check_resume() {
+std::string check_resume(const Ops<float>& ops, Precision) {
   const TinyTraining training;
-  Trainer whole = training.trainer(), first = training.trainer(), second = training.trainer();
-  const std::vector<double> losses = TinyTraining::steps(whole, 12);
+  Trainer whole = training.trainer(ops), first = training.trainer(ops),
+          second = training.trainer(ops);
+  const std::vector<double> losses = TinyTraining::steps(whole, 8);
   TinyTraining::steps(first, 5);
   load_checkpoint(save_checkpoint(training.folder(), first, 1), second);
-  const std::vector<double> rest = TinyTraining::steps(second, 7);
+  const std::vector<double> rest = TinyTraining::steps(second, 3);
   if (!std::equal(rest.begin(), rest.end(), losses.begin() + 5)) return "the losses differ";
+  return "";
+}
+
+/// 20 steps of a tiny model of each shape beside the CPU; clipping and decay at work.
+std::string check_training(const Ops<float>& ops, Precision precision) {
+  const double tolerance = precision == Precision::kFp32 ? 1e-4 : 5e-2;
+  for (const ModelConfig& config : shapes()) {
+    const TinyTraining training(config);
+    Trainer here = training.trainer(cpu_ops()), there = training.trainer(ops);
+    const std::vector<double> wanted = TinyTraining::steps(here, 20),
+                              given = TinyTraining::steps(there, 20);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (!(std::abs(given[i] - wanted[i]) < tolerance)) {
+        return fmt::format("step {}: loss {} on {}, {} on the CPU", i + 1, given[i], ops.name,
+                           wanted[i]);
+      }
+    }
+    if (!(given.back() < 0.9 * given.front())) return fmt::format("{} learns nothing", ops.name);
+  }
   return "";
 }
 
 std::string check_damage() {
   const TinyTraining training;
-  Trainer trainer = training.trainer();
+  Trainer trainer = training.trainer(cpu_ops());
   const fs::path folder = save_checkpoint(training.folder(), trainer, 1);
   const std::string good = read_file(folder / "model.safetensors");
   for (std::size_t i = 0; i < good.size(); i += 1 + good.size() / 50) {
@@ -209,15 +304,20 @@ std::string check_damage() {
 
 }  // namespace
 
-std::vector<SelfCheck> self_checks() {
-  return {{"attention kernels agree with the reference", check_attention},
-          {"the CPU model agrees with the reference in double precision",
-           check_model_against_reference},
+std::vector<SelfCheck> self_checks(const Ops<float>& ops, Precision precision) {
+  const auto on_device = [&ops, precision](std::string (*check)(const Ops<float>&, Precision)) {
+    return [check, &ops, precision] { return check(ops, precision); };
+  };
+  return {{"attention kernels agree with the reference", on_device(check_attention)},
+          {"the head probe agrees with the reference", on_device(check_probe)},
+          {"the model agrees with the reference in double precision",
+           on_device(check_model_against_reference)},
           {"gradients agree with the complex step", check_gradients_by_complex_step},
-          {"decoding with a cache agrees with the whole forward", check_cached_decoding},
+          {"decoding with a cache agrees with the whole forward", on_device(check_cached_decoding)},
+          {"twenty steps of training have the losses of the CPU", on_device(check_training)},
           {"every byte string survives the tokenizer", check_tokenizer},
-          {"the same seed gives bitwise the same run", check_determinism},
-          {"a resumed run is bitwise the whole run", check_resume},
+          {"the same seed gives bitwise the same run", on_device(check_determinism)},
+          {"a resumed run is bitwise the whole run", on_device(check_resume)},
           {"damaged checkpoints are refused", check_damage}};
 }
 

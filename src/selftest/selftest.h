@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/backend.h"
+
 namespace headloom {
 
 /// One claim that can be checked on the user's own build and machine.
@@ -12,8 +14,10 @@ struct SelfCheck {
   std::function<std::string()> run;  ///< "" when the claim holds, otherwise what is wrong
 };
 
-/// The checks in their order: kernels against the reference, gradients against the complex step,
-/// both views of attention, cached decoding, tokenizer, determinism, resume, damaged checkpoints.
-std::vector<SelfCheck> self_checks();
+/// The checks in their order: kernels of a device against the reference, gradients against the
+/// complex step, cached decoding, training beside the CPU, tokenizer, determinism, resume, damaged
+/// checkpoints. `precision` is that of the table: it decides what may differ.
+std::vector<SelfCheck> self_checks(const Ops<float>& ops = cpu_ops(),
+                                   Precision precision = Precision::kFp32);
 
 }  // namespace headloom

@@ -322,11 +322,11 @@ int Session::loop() {
 int train_run(const TrainRequest& request, double* validation_loss) {
   Progress progress(request.verbosity == Verbosity::kQuiet);
   if (!request.resume) request.config.validate();
-  fs::create_directories(request.run);
-  const FileLock lock(request.run / kRunMarker, "another training is going on in this folder");
   std::string note;
   const Ops<float>& ops = open_backend(request.backend, &note);
   if (!note.empty()) progress.note(note);
+  fs::create_directories(request.run);
+  const FileLock lock(request.run / kRunMarker, "another training is going on in this folder");
   PreparedRun prepared = request.resume ? prepare_resume(request) : prepare_new(request, progress);
   require_memory(prepared.config.model, prepared.config.train.batch,
                  ops.device->is_host ? available_memory() : ops.device->available(), &ops);
