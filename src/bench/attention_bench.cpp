@@ -152,7 +152,8 @@ std::vector<BenchRow> bench_attention(const AttentionShape& shape, const Ops<flo
     cases.push_back(
         {"forward, scores materialised", text, forward, [&] { p.forward_materialised(); }});
   }
-  const bool has_simple = ops.attend_forward_simple.kernel != nullptr;
+  // At long contexts a block to a head takes seconds and says nothing new.
+  const bool has_simple = ops.attend_forward_simple.kernel != nullptr && shape.seq <= 1024;
   if (has_simple) {
     cases.push_back({"forward, one block a head", text, forward, [&] { p.forward_simply(); }});
   }

@@ -201,6 +201,7 @@ void add_bench_command(CLI::App& app) {
   add_device_options(*probes, given->backend);
   probes->callback([given] { print_probes(*given); });
   add_bench_tables(*command);
+  add_bench_device(*command);
 }
 
 }  // namespace headloom
