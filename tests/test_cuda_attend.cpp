@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <deque>
 
 #include "ops/attend_cuda.h"
 #include "selftest/numbers.h"
@@ -16,7 +15,7 @@ namespace headloom::cuda {
 namespace {
 
 using simt::bf16;
-using simt::emu::WatchedTensor;
+using simt::emu::WatchedArray;
 
 /// Result and gradient by the definition, and beside each the sum of the magnitudes that went into
 /// it, in which rounding errors are measured. Fused rows: heads of q, then of k, then of v.
@@ -182,8 +181,8 @@ std::vector<T> rounded(const std::vector<double>& x) {
 }
 
 template <class T>
-AttendForward<T> forward_of(const Problem& p, const std::vector<T>& qkv, std::vector<T>& out,
-                            std::vector<float>& lse) {
+AttendForward<T> forward_of(const Problem& p, WatchedArray<T>& qkv, WatchedArray<T>& out,
+                            WatchedArray<float>& lse, WatchedArray<float>& gate) {
   const AttendSizes& d = p.sizes;
   return {.sizes = d,
           .scale = 1 / std::sqrt(static_cast<float>(p.head_dim)),
@@ -192,13 +191,13 @@ AttendForward<T> forward_of(const Problem& p, const std::vector<T>& qkv, std::ve
           .v = heads_of<const T>(qkv.data(), p, d.heads + d.kv_heads, p.width()),
           .out = heads_of<T>(out.data(), p, 0, d.heads * p.head_dim),
           .lse = lse.data(),
-          .gate = p.gate.data()};
+          .gate = gate.data()};
 }
 
 template <class T>
 AttendBackward<T> backward_of(const Problem& p, const AttendForward<T>& forward,
-                              const std::vector<T>& out, const std::vector<T>& dout,
-                              std::vector<float>& delta, std::vector<T>& dqkv) {
+                              WatchedArray<T>& out, WatchedArray<T>& dout,
+                              WatchedArray<float>& delta, WatchedArray<T>& dqkv) {
   const AttendSizes& d = p.sizes;
   return {.sizes = d,
           .scale = forward.scale,
@@ -212,35 +211,30 @@ AttendBackward<T> backward_of(const Problem& p, const AttendForward<T>& forward,
           .dq = heads_of<T>(dqkv.data(), p, 0, p.width()),
           .dk = heads_of<T>(dqkv.data(), p, d.heads, p.width()),
           .dv = heads_of<T>(dqkv.data(), p, d.heads + d.kv_heads, p.width()),
-          .gate = p.gate.data()};
+          .gate = forward.gate};
 }
 
 /// What one pass of kernels leaves, from memory that was NaN before.
 template <class T>
 struct Result {
   std::vector<T> out, dqkv;
-  std::vector<float> lse, delta;
+  std::vector<float> lse;
 };
 
 template <class T, class Forward, class Backward>
 Result<T> run_kernels(const Problem& p, Forward&& forward, Backward&& backward) {
-  const std::vector<T> qkv = rounded<T>(p.qkv), dout = rounded<T>(p.dout);
-  const std::vector<T> nan = rounded<T>({NAN});
-  const std::size_t rows = p.tokens() * static_cast<std::size_t>(p.sizes.heads);
-  Result<T> r{std::vector<T>(p.dout.size(), nan[0]), std::vector<T>(p.qkv.size(), nan[0]),
-              std::vector<float>(rows, NAN), std::vector<float>(rows, NAN)};
   // What the watch sees does not depend on the order, so two are enough for it.
-  std::deque<WatchedTensor> watched;
-  if (simt::emu_options().seed < 2) {
-    const std::vector<T>* const numbers[] = {&qkv, &dout, &r.out, &r.dqkv};
-    const std::vector<float>* const statistics[] = {&r.lse, &r.delta, &p.gate};
-    for (const auto* x : numbers) watched.emplace_back(*x);
-    for (const auto* x : statistics) watched.emplace_back(*x);
-  }
-  const AttendForward<T> args = forward_of(p, qkv, r.out, r.lse);
+  const bool watch = simt::emu_options().seed < 2;
+  const T nan = rounded<T>({NAN})[0];
+  const std::vector<float> rows(p.tokens() * static_cast<std::size_t>(p.sizes.heads), NAN);
+  WatchedArray<T> qkv(rounded<T>(p.qkv), watch), dout(rounded<T>(p.dout), watch),
+      out(std::vector<T>(p.dout.size(), nan), watch),
+      dqkv(std::vector<T>(p.qkv.size(), nan), watch);
+  WatchedArray<float> lse(rows, watch), delta(rows, watch), gate(p.gate, watch);
+  const AttendForward<T> args = forward_of(p, qkv, out, lse, gate);
   forward(args);
-  backward(backward_of(p, args, r.out, dout, r.delta, r.dqkv));
-  return r;
+  backward(backward_of(p, args, out, dout, delta, dqkv));
+  return {out.read(), dqkv.read(), lse.read()};
 }
 
 /// The default limit of shared memory, the least of all architectures, holds in all of these.

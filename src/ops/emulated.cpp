@@ -61,8 +61,10 @@ class Access {
   static void protect(int how) { ::mprotect(memory().base, memory().used, how); }
 };
 
+/// With a guard behind it, which is watched but holds no tensor.
 std::size_t whole_pages(std::size_t bytes) {
-  return (bytes + kPage) / kPage * kPage;
+  constexpr std::size_t kGuard = 16 * kPage;
+  return (bytes + kPage) / kPage * kPage + kGuard;
 }
 
 void* allocate(std::size_t bytes) {

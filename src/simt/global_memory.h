@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -21,20 +22,33 @@ void watch_memory(const void* data, std::size_t bytes);
 void forget_memory(const void* data);
 /// Part of watched memory that kernels may touch.
 void note_tensor(const void* data, std::size_t bytes);
-/// For tests: memory of the CPU as one watched tensor, as long as this lives.
-class WatchedTensor {
+/// For tests: one watched tensor, with watched memory on both sides of it that is none.
+template <class T>
+class WatchedArray {
  public:
-  template <class T>
-  explicit WatchedTensor(const std::vector<T>& x) : data_(x.data()) {
-    watch_memory(x.data(), x.size() * sizeof(T));
-    note_tensor(x.data(), x.size() * sizeof(T));
+  explicit WatchedArray(const std::vector<T>& numbers, bool watch = true)
+      : count_(numbers.size()), memory_(count_ + 2 * kMargin), watched_(watch) {
+    std::copy(numbers.begin(), numbers.end(), memory_.begin() + kMargin);
+    if (!watch) return;
+    watch_memory(memory_.data(), memory_.size() * sizeof(T));
+    note_tensor(data(), count_ * sizeof(T));
   }
-  WatchedTensor(const WatchedTensor&) = delete;
-  WatchedTensor& operator=(const WatchedTensor&) = delete;
-  ~WatchedTensor() { forget_memory(data_); }
+  WatchedArray(const WatchedArray&) = delete;
+  WatchedArray& operator=(const WatchedArray&) = delete;
+  ~WatchedArray() {
+    if (watched_) forget_memory(memory_.data());
+  }
+  T* data() { return memory_.data() + kMargin; }
+  std::vector<T> read() const {
+    const auto begin = memory_.begin() + kMargin;
+    return {begin, begin + static_cast<std::ptrdiff_t>(count_)};
+  }
 
  private:
-  const void* data_;
+  static constexpr std::ptrdiff_t kMargin = 1 << 16;  // elements: some rows of any tensor in tests
+  std::size_t count_;
+  std::vector<T> memory_;
+  bool watched_;
 };
 /// False in builds whose kernels are compiled without the calls (sanitizers bring their own).
 bool watches_global_memory();
