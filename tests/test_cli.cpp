@@ -76,6 +76,24 @@ std::vector<double> losses(const fs::path& metrics) {
   return found;
 }
 
+TEST_F(Cli, SaysInOneLineWhyThereIsNoCard) {
+  make_text();
+  const Result cuda = run("train book.txt --out run --device cuda " + tiny_);
+  if (cuda.code == 0) GTEST_SKIP() << "there is a card here";
+  EXPECT_EQ(cuda.code, 2);
+  EXPECT_EQ(std::count(cuda.err.begin(), cuda.err.end(), '\n'), 1) << cuda.err;
+  EXPECT_NE(cuda.err.find("take --device cpu"), std::string::npos) << cuda.err;
+  EXPECT_FALSE(fs::exists(path("run")));
+  for (const char* command : {"selftest", "bench peak", "bench train andrea-nano", "bench heads"}) {
+    EXPECT_EQ(run(std::string(command) + " --device cuda").code, 2) << command;
+  }
+  const Result any = run("selftest --only tokenizer --device auto");
+  EXPECT_EQ(any.code, 0) << any.err;
+  EXPECT_NE(any.err.find("device cpu, because: "), std::string::npos) << any.err;
+  EXPECT_EQ(run("selftest --device tpu").code, 2);
+  EXPECT_EQ(run("selftest --precision bf16").code, 2);
+}
+
 TEST_F(Cli, WrongUseExitsWithTwo) {
   for (const char* arguments : {"", "weave", "train --no-such-flag", "params nothing-120m",
                                 "sample", "train", "params andrea-120m extra", "corpus --mb -1"}) {

@@ -25,8 +25,11 @@ class Model {
  public:
   /// Loads the newest checkpoint of a run, or that of `step`; or a GPT-2 as it is published, which
   /// has no steps.
-  /// Errors: headloom::Error naming the file and what is wrong with it.
-  explicit Model(const std::string& run, std::int64_t step = -1);
+  /// `device` and `precision` as in TrainOptions.
+  /// Errors: headloom::Error naming the file and what is wrong with it, or why there is no such
+  /// device.
+  explicit Model(const std::string& run, std::int64_t step = -1, const std::string& device = "cpu",
+                 const std::string& precision = "fp32");
   ~Model();
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;

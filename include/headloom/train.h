@@ -14,7 +14,9 @@ struct TrainOptions {
   std::string run;     ///< folder of the run; must not hold one yet
   /// Any field of the config by its key, as text: {"steps", "500"}, {"n_heads", "6"}, ...
   std::map<std::string, std::string> settings;
-  bool quiet = false;  ///< no progress on stderr
+  std::string device = "cpu";      ///< cpu, cuda, or auto: cuda where it can be used
+  std::string precision = "fp32";  ///< of multiplications on a card: fp32, tf32, bf16
+  bool quiet = false;              ///< no progress on stderr
 };
 
 /// Trains from beginning to end and returns the held-out loss, in nats a token.

@@ -1,21 +1,25 @@
 #include "headloom/model.h"
 
+#include "api/devices.h"
 #include "train/generate.h"
 #include "train/loaded_model.h"
 
 namespace headloom {
 
 struct Model::State {
-  State(const std::filesystem::path& folder, std::int64_t step)
+  State(const std::filesystem::path& folder, std::int64_t step, const Ops<float>& ops)
       : loaded(load_model(folder, step)),
-        decoder(loaded.config, cpu_ops(), loaded.parameters.data()) {}
+        parameters(on_device(loaded, *ops.device)),
+        decoder(loaded.config, ops, parameters.data()) {}
 
   LoadedModel loaded;
+  ParameterArray<float> parameters;
   Decoder decoder;
 };
 
-Model::Model(const std::string& run, std::int64_t step)
-    : state_(std::make_unique<State>(run, step)) {}
+Model::Model(const std::string& run, std::int64_t step, const std::string& device,
+             const std::string& precision)
+    : state_(std::make_unique<State>(run, step, open_device_named(device, precision))) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;

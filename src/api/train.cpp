@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/devices.h"
 #include "api/train_request.h"
 #include "heads/live_probe.h"
 #include "train/run.h"
@@ -37,6 +38,9 @@ TrainRequest request_of(const TrainOptions& options) {
   TrainRequest request = make_train_request(inputs);
   if (options.quiet) request.verbosity = Verbosity::kQuiet;
   request.watch = watch_heads;
+  request.backend = {options.device, options.precision};
+  open_device_named(options.device,
+                    options.precision);  // says what is wrong before anything is made
   return request;
 }
 

@@ -38,12 +38,22 @@ Block::~Block() {
   munmap(slab_, kMaxThreads * kStackBytes);
 }
 
-void Block::fail(const Where& where, int thread, const std::string& what) {
+void Block::note(const Where& where, int thread, const std::string& what) {
   const Place& p = lane_at(thread).place;
   error_ = std::string(name_) + ": block (" + std::to_string(p.block.x) + "," +
            std::to_string(p.block.y) + "," + std::to_string(p.block.z) + ") thread " +
            std::to_string(thread) + " at " + text(where) + ": " + what;
+}
+
+void Block::fail(const Where& where, int thread, const std::string& what) {
+  note(where, thread, what);
   throw Stop{};
+}
+
+void Block::stop() {
+  exited_ = threads_;
+  Fibre::resume(current_->fibre, origin_, true);
+  std::abort();
 }
 
 /// Names the lane that is missing: one that has returned, else one that waits elsewhere. Where

@@ -83,6 +83,10 @@ class Block {
   void* static_shared(const void* key, std::size_t bytes, Where where);
   void* dynamic_shared(std::size_t offset, std::size_t bytes, Where where);
   [[noreturn]] void fail(const Where& where, int thread, const std::string& what);
+  /// The same in two steps for callers that the compiler takes for calls that never throw: the
+  /// lane's stack is left as it is.
+  void note(const Where& where, int thread, const std::string& what);
+  [[noreturn]] void stop();
 
   EmuReport report;
 

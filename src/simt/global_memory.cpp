@@ -62,11 +62,12 @@ bool is_other(Touch touch, Touch mine) {
   return touch != mine && touch >> 32 == mine >> 32;
 }
 
-[[noreturn]] void report(const char* p, const std::string& what) {
-  const Where last = block->current().last;
-  block->fail(last, here->linear,
-              what + " (global memory, somewhere after this line; address " +
+/// Compilers take the calls at loads and stores for ones that do not throw, so this does not.
+[[noreturn]] void report(const char* p, const char* what) {
+  block->note(block->current().last, here->linear,
+              std::string(what) + " (global memory, somewhere after this line; address " +
                   std::to_string(reinterpret_cast<std::uintptr_t>(p)) + ")");
+  block->stop();
 }
 
 void note_reader(Cell& c, Touch mine) {

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "ops/backend.h"
+#if defined(HEADLOOM_CUDA)
+#include "cuda/backend.h"
+#endif
+
+namespace headloom {
+
+/// The table of a device by name, in a library whose program has not made backends known.
+inline const Ops<float>& open_device_named(const std::string& device,
+                                           const std::string& precision) {
+#if defined(HEADLOOM_CUDA)
+  add_cuda_backend();
+#endif
+  return open_backend({device, precision});
+}
+
+}  // namespace headloom
