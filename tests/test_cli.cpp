@@ -89,9 +89,10 @@ TEST_F(Cli, SaysInOneLineWhyThereIsNoCard) {
   }
   const Result any = run("selftest --only tokenizer --device auto");
   EXPECT_EQ(any.code, 0) << any.err;
-  EXPECT_NE(any.err.find("device cpu, because: "), std::string::npos) << any.err;
+  EXPECT_NE(any.err.find("device cpu in fp32, because: "), std::string::npos) << any.err;
   EXPECT_EQ(run("selftest --device tpu").code, 2);
   EXPECT_EQ(run("selftest --precision bf16").code, 2);
+  EXPECT_EQ(run("selftest --device auto --precision fp23").code, 2);
 }
 
 TEST_F(Cli, WrongUseExitsWithTwo) {

@@ -84,17 +84,21 @@ class EmulatedBackend : public testing::TestWithParam<Precision> {
 // beside the CPU, determinism, resume.
 TEST_P(EmulatedBackend, PassesTheSelfTest) {
   const std::int64_t replays = emulated_device_report().replays;
-  for (const SelfCheck& check : self_checks(emulated_ops(GetParam()), GetParam())) {
+  for (const SelfCheck& check : self_checks(emulated_ops(GetParam()))) {
+    // tf32 differs from fp32 in multiplications alone.
+    if (GetParam() == Precision::kTf32 && check.name.find("the model") == std::string::npos)
+      continue;
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ("", check.run()) << check.name;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     std::printf("%-64s%8.2f s\n", check.name.c_str(), took.count());
   }
+  if (GetParam() == Precision::kTf32) return;
   EXPECT_GT(emulated_device_report().replays, replays + 50) << "steps were not recorded";
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, EmulatedBackend,
-                         testing::Values(Precision::kFp32, Precision::kBf16),
+                         testing::Values(Precision::kFp32, Precision::kTf32, Precision::kBf16),
                          [](const testing::TestParamInfo<Precision>& info) {
                            return std::string(enum_name(info.param));
                          });
@@ -126,6 +130,33 @@ TEST(EmulatedDevice, SaysWhatDoesNotFitAndWhatWould) {
   set_emulated_memory(emulated_device_report().allocated + 10000);
   EXPECT_THROW(test::DeviceArray(*ops.device, 10000), Error);
   set_emulated_memory(0);
+}
+
+/// Plans a training, takes what it takes, and returns 0 when the two agree.
+int plan_and_take() {
+  ModelConfig config = test::tiny_llama();
+  config.d_model = 64;
+  config.vocab_size = 2000;
+  const Ops<float>& ops = emulated_ops(Precision::kBf16);
+  const std::int64_t planned = plan_memory(config, 2, config.context, &ops).total();
+  const test::Tokens tokens(2, config.context, config.vocab_size);
+  ops.reserve(scratch_sizes(config, 2, config.context, *ops.device));
+  TestModel<float> model(config, ops, 2, config.context);
+  const ParameterArray<float> m(model.layout, *ops.device), v(model.layout, *ops.device);
+  model.run(tokens.view());
+  double squares = 0;
+  ops.sum_squares({model.gradients.data(), model.layout.stored(), &squares});
+  const std::int64_t taken = emulated_device_report().requested;
+  // Gaps between tensors and their alignment come on top here.
+  if (taken < planned + planned / 50 + 100000 && taken > planned / 2) return 0;
+  fmt::print(stderr, "planned {}, taken {}\n", planned, taken);
+  return 1;
+}
+
+TEST(EmulatedDevice, TakesWhatWasPlanned) {
+  // In a process of its own: scratch that earlier tests took would be there already.
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(std::exit(plan_and_take()), testing::ExitedWithCode(0), "");
 }
 
 TEST(EmulatedDevice, NotesWhatAHeadDimRunsAs) {
@@ -192,6 +223,7 @@ TEST_F(EmulatedRun, TrainsWatchesSamplesAndGoesOnAsTheCpuDoes) {
     }
     return std::string("no sample");
   };
+  EXPECT_NE(sampled("cpu"), "no sample");
   EXPECT_EQ(sampled("device"), sampled("cpu"));
 
   // A run of one device goes on on another.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdio>
+
 #include "ops/backend.h"
 #if defined(HEADLOOM_CUDA)
 #include "cuda/backend.h"
@@ -13,7 +15,10 @@ inline const Ops<float>& open_device_named(const std::string& device,
 #if defined(HEADLOOM_CUDA)
   add_cuda_backend();
 #endif
-  return open_backend({device, precision});
+  std::string note;
+  const Ops<float>& ops = open_backend({device, precision}, &note);
+  if (!note.empty()) std::fprintf(stderr, "headloom: %s\n", note.c_str());
+  return ops;
 }
 
 }  // namespace headloom

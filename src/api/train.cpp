@@ -39,8 +39,9 @@ TrainRequest request_of(const TrainOptions& options) {
   if (options.quiet) request.verbosity = Verbosity::kQuiet;
   request.watch = watch_heads;
   request.backend = {options.device, options.precision};
-  open_device_named(options.device,
-                    options.precision);  // says what is wrong before anything is made
+#if defined(HEADLOOM_CUDA)
+  add_cuda_backend();
+#endif
   return request;
 }
 

@@ -158,12 +158,14 @@ std::vector<BenchRow> bench_attention(const AttentionShape& shape, const Ops<flo
     cases.push_back({"forward, one block a head", text, forward, [&] { p.forward_simply(); }});
   }
   cases.push_back({"forward, heads copied apart", text, forward, [&] { p.forward_copied(); }});
-  cases.push_back({"forward, tiled, in place", text, forward, [&] { p.forward(); }});
+  const bool tiled = ops.device->is_host || ops.precision == Precision::kBf16;
+  const char* const kernel = tiled ? "tiled, in place" : "row by row, in place";
+  cases.push_back({fmt::format("forward, {}", kernel), text, forward, [&] { p.forward(); }});
   if (has_simple) {
     cases.push_back({"backward, one block a head", text, backward, [&] { p.backward_simply(); }});
   }
   cases.push_back({"backward, heads copied apart", text, backward, [&] { p.backward_copied(); }});
-  cases.push_back({"backward, tiled, in place", text, backward, [&] { p.backward(); }});
+  cases.push_back({fmt::format("backward, {}", kernel), text, backward, [&] { p.backward(); }});
   return run_interleaved(cases, 7, 0.1, meter_of(ops));
 }
 

@@ -41,7 +41,7 @@ BenchRow summary(const BenchCase& bench, const Times& times) {
 Meter meter_of(const Ops<float>& ops) {
   if (ops.device->is_host) return {[] { return measure_fma_peak(kPeakSeconds); }, [] {}};
   // A card's size of matrix; the emulation, which multiplies on the CPU, gets one it can do.
-  const std::int64_t size = ops.device->gap == 0 ? 4096 : 16;
+  const std::int64_t size = ops.device->is_emulated ? 16 : 4096;
   return {[peak = measure_gemm_peak(ops, size)] { return peak; }, ops.device->finish};
 }
 

@@ -131,20 +131,10 @@ double measure_read_bandwidth(double seconds) {
 }
 
 double measure_gemm_peak(const Ops<float>& ops, std::int64_t size) {
-  Matrix<float> a, b, c;
-  const Arena arena = arrange(
-      [&](Arena& place) {
-        for (Matrix<float>* m : {&a, &b, &c}) *m = {place.take<float>(size * size), size, size};
-      },
-      *ops.device);
-  const std::vector<float> ones(static_cast<std::size_t>(size * size), 1.0F);
-  for (const Matrix<float>& m : {a, b}) {
-    ops.device->upload(m.data, ones.data(), ones.size() * sizeof(float));
-  }
   constexpr int kCalls = 4;
   const double n = static_cast<double>(size);
   return best_rate(0.05, kCalls * 2.0 * n * n * n, [&] {
-    for (int i = 0; i < kCalls; ++i) ops.gemm({.a = a, .b = b, .c = c});
+    ops.multiply_again(size, kCalls);
     ops.device->finish();
   });
 }

@@ -18,8 +18,8 @@ double measure_copy_bandwidth(double seconds = 0.1);
 /// Measures reading one large array on all threads, as decoding reads weights. Units: bytes/s.
 double measure_read_bandwidth(double seconds = 0.1);
 
-/// What a device multiplies square matrices of `size` at, by its own gemm: what there is to be had
-/// of a card at the precision of its table. Units: FLOP/s.
+/// What a card multiplies square matrices of `size` at, operands rounded beforehand: what there is
+/// to be had of it at the precision of its table. Units: FLOP/s.
 double measure_gemm_peak(const Ops<float>& ops, std::int64_t size);
 
 }  // namespace headloom

@@ -79,7 +79,7 @@ void print_table(const Examination& e) {
       100 * kFalseDiscoveryRate, e.loss);
 }
 
-Examination examine_step(const HeadsArguments& given, std::int64_t step) {
+Examination examine_step(const HeadsArguments& given, const Ops<float>& ops, std::int64_t step) {
   Progress progress;  // ends, and clears its line, before anything is printed
   const LoadedModel model = load_model(given.model, step);
   HeadId wanted;
@@ -90,7 +90,7 @@ Examination examine_step(const HeadsArguments& given, std::int64_t step) {
         if (!progress.live()) return;
         progress.status(fmt::format("pass {} of {}", done, all));
       },
-      open_device(given.backend));
+      ops);
   if (!given.head.empty()) {
     std::erase_if(e.heads, [&](const HeadFindings& head) { return head.id() != wanted; });
   }
@@ -108,6 +108,7 @@ void print_examination(const HeadsArguments& given, std::int64_t step, const Exa
 }
 
 void heads(const HeadsArguments& given) {
+  const Ops<float>& ops = open_device(given.backend);
   Json all = Json::array();
   if (given.csv) {
     fmt::print(
@@ -115,7 +116,7 @@ void heads(const HeadsArguments& given) {
         "cost_low,cost_high,elsewhere,p\n");
   }
   for (const std::int64_t step : given.steps) {
-    const Examination e = examine_step(given, step);
+    const Examination e = examine_step(given, ops, step);
     if (!given.json) {
       print_examination(given, step, e);
       continue;

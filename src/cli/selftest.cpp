@@ -23,7 +23,7 @@ void add_selftest_command(CLI::App& app) {
     const Ops<float>& ops = open_device(*backend);
     fmt::print("{}\n", device_words(ops));
     int failed = 0;
-    for (const SelfCheck& check : self_checks(ops, precision_named(backend->precision))) {
+    for (const SelfCheck& check : self_checks(ops)) {
       if (check.name.find(*only) == std::string::npos) continue;
       const auto start = std::chrono::steady_clock::now();
       const std::string problem = check.run();

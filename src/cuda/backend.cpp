@@ -7,7 +7,9 @@ namespace headloom {
 namespace {
 
 const Ops<float>& open(Precision precision) {
-  static const cuda::Platform platform{"cuda", &cuda::card(), cuda::multiply_by_cublaslt};
+  const Device& card = cuda::card();  // first: without one there is no need of cuBLASLt
+  static const cuda::Platform platform{"cuda", &card, cuda::multiply_by_cublaslt,
+                                       cuda::open_cublaslt()};
   return cuda::ops_on(platform, precision);
 }
 

@@ -3,8 +3,10 @@
 #include <cublasLt.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "cuda/device.h"
@@ -12,7 +14,8 @@
 namespace headloom::cuda {
 namespace {
 
-constexpr std::size_t kWorkspace = kBlasWorkspace;
+/// What NVIDIA advises for Hopper; older cards want 4 MiB.
+constexpr std::size_t kWorkspace = std::size_t{32} << 20;
 
 /// The functions of the library, opened when a card is first used.
 struct Library {
@@ -79,12 +82,21 @@ const Library& library() {
   return loaded;
 }
 
-/// Everything about a multiplication but its addresses.
-using Key = std::array<std::int64_t, 7>;
+/// To how many bytes an address is aligned, as far as cuBLASLt cares.
+std::int64_t alignment(const void* p) {
+  const auto address = reinterpret_cast<std::uintptr_t>(p);
+  return std::min<std::int64_t>(256, static_cast<std::int64_t>(address & (~address + 1)));
+}
+
+/// Everything about a multiplication but its addresses; of those, how they are aligned, because
+/// faster algorithms load more at a time.
+using Key = std::array<std::int64_t, 11>;
 Key key_of(const Multiply& m) {
   const std::int64_t flags = m.transpose_a | m.transpose_b << 1 | m.bf16 << 2 | m.tf32 << 3 |
                              (m.bias != nullptr) << 4 | m.accumulate << 5;
-  return {m.m, m.n, m.k, m.lda, m.ldb, m.ldc, flags};
+  const std::int64_t bias = m.bias != nullptr ? alignment(m.bias) : 256;
+  return {m.m,           m.n, m.k, m.lda, m.ldb, m.ldc, flags, bias, alignment(m.a), alignment(m.b),
+          alignment(m.c)};
 }
 
 struct Plan {
@@ -119,6 +131,16 @@ void choose(const Library& l, Plan& plan, const Multiply& m) {
            l.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                             sizeof workspace),
            "cublasLtMatmulPreferenceSetAttribute", m);
+  const std::pair<cublasLtMatmulPreferenceAttributes_t, const void*> operands[] = {
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, m.b},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, m.a},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, m.c},
+      {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, m.c}};
+  for (const auto& [attribute, address] : operands) {
+    const auto bytes = static_cast<std::uint32_t>(alignment(address));
+    check_lt(l, l.preference_set(preference, attribute, &bytes, sizeof bytes),
+             "cublasLtMatmulPreferenceSetAttribute", m);
+  }
   int found = 0;
   check_lt(l,
            l.heuristic(l.handle, plan.operation, plan.left, plan.right, plan.result, plan.result,
@@ -149,6 +171,11 @@ Plan make_plan(const Library& l, const Multiply& m) {
 }
 
 }  // namespace
+
+std::size_t open_cublaslt() {
+  library();
+  return kWorkspace;
+}
 
 void multiply_by_cublaslt(const Multiply& m) {
   static std::map<Key, Plan> plans;  // a model asks for a few dozen

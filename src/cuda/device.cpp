@@ -1,5 +1,8 @@
 #include "cuda/device.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "base/error.h"
 
 namespace headloom::cuda {
@@ -60,6 +63,7 @@ std::shared_ptr<void> record(const std::function<void()>& body) {
     body();
   } catch (...) {
     cudaStreamEndCapture(the_stream, &graph);
+    cudaGetLastError();
     if (graph != nullptr) cudaGraphDestroy(graph);
     throw;
   }
@@ -97,8 +101,15 @@ void require_card() {
 const Device& card() {
   static const Device device = [] {
     require_card();
-    check(cudaSetDevice(0), "choosing the card");
-    check(cudaStreamCreateWithFlags(&the_stream, cudaStreamNonBlocking), "making a queue");
+    cudaError_t code = cudaSetDevice(0);
+    if (code == cudaSuccess) {
+      code = cudaStreamCreateWithFlags(&the_stream, cudaStreamNonBlocking);
+    }
+    if (code != cudaSuccess) {
+      fail_usage("the card does not let itself be used: {}; take --device cpu",
+                 cudaGetErrorString(code));
+    }
+    const bool graphs = std::getenv("HEADLOOM_NO_GRAPH") == nullptr;
     return Device{.name = "cuda",
                   .is_host = false,
                   .allocate = allocate,
@@ -107,8 +118,9 @@ const Device& card() {
                   .download = download,
                   .finish = finish,
                   .available = available,
-                  .record = record,
-                  .replay = replay};
+                  .record = graphs ? record : nullptr,
+                  .replay = replay,
+                  .chunk_numbers = std::int64_t{64} << 20};
   }();
   return device;
 }
@@ -119,6 +131,7 @@ cudaStream_t stream() {
 
 void check(cudaError_t code, const std::string& what) {
   if (code == cudaSuccess) return;
+  cudaGetLastError();  // it is reported here, and not once more by the next launch
   fail("cuda: {}: {} ({})", what, cudaGetErrorString(code), cudaGetErrorName(code));
 }
 

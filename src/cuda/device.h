@@ -18,6 +18,9 @@ cudaStream_t stream();
 /// Errors: kFailed with what was tried, the name of the code and its text.
 void check(cudaError_t code, const std::string& what);
 
+/// Loads cuBLASLt; returns the bytes of workspace that it wants. Errors: kUsage when it is not
+/// there.
+std::size_t open_cublaslt();
 /// See Platform::multiply.
 void multiply_by_cublaslt(const Multiply& m);
 

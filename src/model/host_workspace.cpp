@@ -7,6 +7,7 @@ HostWorkspace::HostWorkspace(const Gpt<float>& model)
   const Device& device = *model.ops().device;
   if (device.is_host) return;
   memory_.gap = device.gap;
+  memory_.chunk_numbers = device.chunk_numbers;
   arena_ = arrange(
       [&](Arena& arena) {
         copy_ = arrange_workspace<float>(arena, model.config(), model.max_batch(), model.max_seq(),
@@ -33,7 +34,9 @@ const BlockActivations<float>& HostWorkspace::block(std::int64_t layer) {
 
 const Workspace<float>& HostWorkspace::outside_blocks() {
   const Workspace<float>& work = model_.workspace();
-  bring(work.branch.data, work.losses + model_.max_batch() * model_.max_seq());
+  const std::int64_t rows = model_.max_batch() * model_.max_seq();
+  bring(work.branch.data, work.rstd_final + rows);  // the logits lie between
+  bring(work.losses, work.losses + rows);
   return *work_;
 }
 

@@ -12,14 +12,14 @@ class HostWorkspace {
 
   /// As the last pass left it; valid until the next call for the same layer.
   const BlockActivations<float>& block(std::int64_t layer);
-  /// What is not in blocks: logits, losses, final norm, gradients of activations.
+  /// Stream, final norm and losses.
   const Workspace<float>& outside_blocks();
 
  private:
   void bring(const float* begin, const float* end);
 
   const Gpt<float>& model_;
-  Device memory_;  ///< the host's, with the gaps of the model's device
+  Device memory_;  ///< the host's, that lays tensors out like the model's device
   Workspace<float> copy_;
   Arena arena_;
   const Workspace<float>* work_;

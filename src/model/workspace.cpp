@@ -6,9 +6,10 @@
 namespace headloom {
 namespace {
 
-/// Logits are made for so many rows at a time that a chunk stays near 16 MB.
-std::int64_t chunk_rows(std::int64_t rows, std::int64_t padded_vocab) {
-  const std::int64_t fitting = (std::int64_t{4} << 20) / padded_vocab / 64 * 64;
+/// Logits are made for so many rows at a time that a chunk has about as many numbers as the device
+/// wants.
+std::int64_t chunk_rows(const Device& device, std::int64_t rows, std::int64_t padded_vocab) {
+  const std::int64_t fitting = device.chunk_numbers / padded_vocab / 64 * 64;
   return std::clamp<std::int64_t>(fitting, std::min<std::int64_t>(rows, 64), rows);
 }
 
@@ -38,15 +39,6 @@ BlockActivations<T> arrange_block(Arena& arena, const ModelConfig& config, std::
   return acts;
 }
 
-/// The layout of the layer with the most heads: what it needs is enough for every layer.
-HeadLayout widest_layout(const ModelConfig& config) {
-  HeadLayout widest = config.head_layout(0);
-  for (std::int64_t l = 1; l < config.n_layers; ++l) {
-    if (config.heads_in(l) > widest.heads) widest = config.head_layout(l);
-  }
-  return widest;
-}
-
 template <class T>
 std::vector<BlockActivations<T>> arrange_blocks(Arena& arena, const ModelConfig& config,
                                                 std::int64_t rows, Use use) {
@@ -70,6 +62,14 @@ std::vector<BlockActivations<T>> arrange_blocks(Arena& arena, const ModelConfig&
 
 }  // namespace
 
+HeadLayout widest_layout(const ModelConfig& config) {
+  HeadLayout widest = config.head_layout(0);
+  for (std::int64_t l = 1; l < config.n_layers; ++l) {
+    if (config.heads_in(l) > widest.heads) widest = config.head_layout(l);
+  }
+  return widest;
+}
+
 template <class T>
 Workspace<T> arrange_workspace(Arena& arena, const ModelConfig& config, std::int64_t batch,
                                std::int64_t seq, Use use) {
@@ -83,7 +83,7 @@ Workspace<T> arrange_workspace(Arena& arena, const ModelConfig& config, std::int
   work.final_norm = take_matrix<T>(arena, rows, c);
   work.mean_final = arena.take<T>(rows);
   work.rstd_final = arena.take<T>(rows);
-  work.logits = take_matrix<T>(arena, chunk_rows(rows, vp), vp);
+  work.logits = take_matrix<T>(arena, chunk_rows(arena.device(), rows, vp), vp);
   work.losses = arena.take<T>(rows);
   work.inputs = arena.take<std::int32_t>(rows);
   work.targets = arena.take<std::int32_t>(rows);

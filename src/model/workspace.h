@@ -47,6 +47,9 @@ struct Workspace {
   Matrix<T> dhidden;  ///< like hidden
 };
 
+/// The layout of the layer with the most heads: what it needs is enough for every layer.
+HeadLayout widest_layout(const ModelConfig& config);
+
 /// Lays the workspace out for up to `batch` sequences of up to `seq` tokens. For inference all
 /// blocks share one set of activations, and there are no gradients. On a measuring arena this tells
 /// the bytes that a model needs beside its parameters.

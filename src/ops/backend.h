@@ -30,6 +30,14 @@ struct Op {
   }
 };
 
+/// How numbers are multiplied on a card. fp32: as they are. tf32, bf16: operands rounded to 10 and
+/// 7 bits of mantissa, sums in fp32. Weights, gradients and optimizer are fp32 always.
+enum class Precision { kFp32, kTf32, kBf16 };
+template <>
+struct EnumNames<Precision> {
+  static constexpr std::string_view kNames[] = {"fp32", "tf32", "bf16"};
+};
+
 /// What decides how much ops take beside their arguments.
 struct ScratchSizes {
   std::int64_t batch = 0, seq = 0, heads = 0, head_dim = 0;
@@ -44,11 +52,17 @@ template <class T>
 struct Ops {
   const char* name = nullptr;
   const Device* device = &host_device();
+  Precision precision = Precision::kFp32;
   /// What a head_dim runs as, in a sentence; null: nothing to say.
   std::string (*head_dim_note)(std::int64_t head_dim) = nullptr;
   /// Bytes of the device that ops may take beside their arguments, for B * T rows of a model; null:
   /// the device has its own way of telling.
   std::int64_t (*scratch_bytes)(const ScratchSizes& sizes) = nullptr;
+  /// Takes these bytes now, before a training begins; null: nothing to take.
+  void (*reserve)(const ScratchSizes& sizes) = nullptr;
+  /// Multiplies square matrices of operands rounded beforehand, `times` times: what there is to be
+  /// had of a card. Null: the CPU has a meter of its own.
+  void (*multiply_again)(std::int64_t size, int times) = nullptr;
   Op<Gemm<T>> gemm;
   Op<Rope<T>> rope;
   Op<AttendForward<T>> attend_forward;
@@ -77,14 +91,6 @@ const Ops<T>& ref_ops();
 
 /// SIMD, all cores.
 const Ops<float>& cpu_ops();
-
-/// How numbers are multiplied on a card. fp32: as they are. tf32, bf16: operands rounded to 10 and
-/// 7 bits of mantissa, sums in fp32. Weights, gradients and optimizer are fp32 always.
-enum class Precision { kFp32, kTf32, kBf16 };
-template <>
-struct EnumNames<Precision> {
-  static constexpr std::string_view kNames[] = {"fp32", "tf32", "bf16"};
-};
 
 /// A device as a user names it.
 struct BackendChoice {

@@ -48,11 +48,12 @@ const Ops<float>& open_backend(const BackendChoice& choice, std::string* note) {
   if (choice.device == "cpu") return open_cpu(choice);
   if (choice.device == "cuda") return open_cuda(precision_named(choice.precision));
   if (choice.device == "auto") {
+    const Precision precision = precision_named(choice.precision);
     try {
-      return open_cuda(precision_named(choice.precision));
+      return open_cuda(precision);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kUsage) throw;
-      if (note != nullptr) *note = fmt::format("device cpu, because: {}", error.what());
+      if (note != nullptr) *note = fmt::format("device cpu in fp32, because: {}", error.what());
       return open_cpu({"cpu", "fp32"});
     }
   }

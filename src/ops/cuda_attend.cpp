@@ -2,6 +2,8 @@
 // rows of the next head_dim that the tiled kernels know, the rest zero, and unpacked after; a zero
 // channel adds nothing to a score and gets no gradient.
 #include <cmath>
+#include <cstring>
+#include <vector>
 
 #include "ops/attend_cuda.h"
 #include "ops/cuda_kernels.h"
@@ -97,10 +99,11 @@ AttendForward<float> as_it_lies(const headloom::AttendForward<float>& a, const f
 }
 
 /// With `gate` in the device's memory.
-void forward_on_device(const headloom::AttendForward<float>& a, const float* gate) {
+void forward_on_device(const headloom::AttendForward<float>& a, const float* gate,
+                       Precision precision) {
   // Tiles want as many queries as keys: what training and prompts without a cache have.
   const std::int64_t dim =
-      precision() == Precision::kBf16 && a.q.seq == a.k.seq ? tile_head_dim(a.q.head_dim) : 0;
+      precision == Precision::kBf16 && a.q.seq == a.k.seq ? tile_head_dim(a.q.head_dim) : 0;
   if (dim > 0) return forward_in_tiles(a, gate, dim);
   attend_rows_forward(as_it_lies(a, gate), static_cast<int>(a.q.head_dim));
 }
@@ -146,14 +149,14 @@ AttendBackward<float> as_it_lies(const headloom::AttendBackward<float>& a, const
 
 /// dgate[b,h] = sum over rows of dout . P v. Where there are gates, P v is made again without them:
 /// a gate of 0 has left nothing of it in `out`.
-void gate_gradients(const headloom::AttendBackward<float>& a, float* delta) {
+void gate_gradients(const headloom::AttendBackward<float>& a, float* delta, Precision precision) {
   Heads<const float> plain = a.out;
   if (a.gate != nullptr) {
     const std::int64_t row = a.q.heads * a.q.head_dim;
     const Heads<float> again(scratch<float>(Slot::kPlain, a.q.batch * a.q.seq * row), a.q.batch,
                              a.q.seq, a.q.heads, a.q.head_dim, a.q.seq * row, row);
     float* lse = scratch<float>(Slot::kLse, a.q.batch * a.q.heads * a.q.seq);
-    forward_on_device({a.q, a.k, a.v, again, lse, nullptr}, nullptr);
+    forward_on_device({a.q, a.k, a.v, again, lse, nullptr}, nullptr, precision);
     plain = again;
   }
   const AttendSizes sizes = sizes_of(a.q, a.k);
@@ -170,22 +173,22 @@ std::int64_t tile_head_dim(std::int64_t head_dim) {
   return head_dim > 128 ? 0 : (head_dim + 31) / 32 * 32;
 }
 
-void attend_forward(const headloom::AttendForward<float>& a) {
+void attend_forward(const headloom::AttendForward<float>& a, Precision precision) {
   if (a.q.batch == 0 || a.q.seq == 0) return;
-  forward_on_device(a, gates_on_device(a.gate, a.q.heads));
+  forward_on_device(a, gates_on_device(a.gate, a.q.heads), precision);
 }
 
-void attend_backward(const headloom::AttendBackward<float>& a) {
+void attend_backward(const headloom::AttendBackward<float>& a, Precision precision) {
   if (a.q.batch == 0 || a.q.seq == 0) return;
   const float* gate = gates_on_device(a.gate, a.q.heads);
   float* delta = scratch<float>(Slot::kDelta, a.q.batch * a.q.heads * a.q.seq);
-  const std::int64_t dim = precision() == Precision::kBf16 ? tile_head_dim(a.q.head_dim) : 0;
+  const std::int64_t dim = precision == Precision::kBf16 ? tile_head_dim(a.q.head_dim) : 0;
   if (dim > 0) {
     backward_in_tiles(a, gate, delta, dim);
   } else {
     attend_rows_backward(as_it_lies(a, gate, delta), static_cast<int>(a.q.head_dim));
   }
-  if (a.dgate != nullptr) gate_gradients(a, delta);
+  if (a.dgate != nullptr) gate_gradients(a, delta, precision);
 }
 
 void attend_forward_simply(const headloom::AttendForward<float>& a) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/cuda_kernels.h"
 #include "simt/simt.h"
 
 /// What blocks of threads do together.
@@ -44,6 +45,12 @@ struct RowRange {
 };
 SIMT_FN RowRange part_of(std::int64_t rows, int part, int parts) {
   return {rows * part / parts, rows * (part + 1) / parts};
+}
+
+/// Into how many parts rows are cut to be summed: by their number alone, so that every card adds up
+/// in the same order.
+inline int parts_of(std::int64_t rows) {
+  return static_cast<int>(rows < 1 ? 1 : rows < kColumnParts ? rows : kColumnParts);
 }
 
 /// A grid of blocks of kBlockThreads with a thread for each of `count`, at most 65,535 blocks:

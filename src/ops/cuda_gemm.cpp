@@ -18,7 +18,7 @@ const simt::bf16* rounded(Slot slot, const Matrix<const float>& x) {
 
 }  // namespace
 
-void gemm(const Gemm<float>& g) {
+void gemm(const Gemm<float>& g, Precision precision) {
   if (g.c.rows == 0 || g.c.cols == 0) return;
   Multiply m{.m = g.c.rows,
              .n = g.c.cols,
@@ -30,11 +30,11 @@ void gemm(const Gemm<float>& g) {
              .ldc = g.c.stride,
              .transpose_a = g.transpose_a,
              .transpose_b = g.transpose_b,
-             .tf32 = precision() == Precision::kTf32,
+             .tf32 = precision == Precision::kTf32,
              .c = g.c.data,
              .bias = g.bias,
              .accumulate = g.accumulate};
-  if (precision() == Precision::kBf16) {
+  if (precision == Precision::kBf16) {
     m.bf16 = true;
     m.a = rounded(Slot::kLeft, g.a);
     m.b = rounded(Slot::kRight, g.b);
@@ -42,6 +42,23 @@ void gemm(const Gemm<float>& g) {
     m.ldb = padded(g.b.cols);
   }
   platform().multiply(m);
+}
+
+void multiply_again(std::int64_t size, int times, Precision precision) {
+  const bool bf16 = precision == Precision::kBf16;
+  const std::int64_t count = size * size, bytes = bf16 ? 2 : 4;
+  const Multiply m{.m = size,
+                   .n = size,
+                   .k = size,
+                   .a = scratch_bytes(Slot::kLeft, static_cast<std::size_t>(count * bytes)),
+                   .b = scratch_bytes(Slot::kRight, static_cast<std::size_t>(count * bytes)),
+                   .lda = size,
+                   .ldb = size,
+                   .ldc = size,
+                   .bf16 = bf16,
+                   .tf32 = precision == Precision::kTf32,
+                   .c = scratch<float>(Slot::kPlain, count)};
+  for (int i = 0; i < times; ++i) platform().multiply(m);
 }
 
 }  // namespace headloom::cuda

@@ -84,7 +84,7 @@ void zero(float* x, std::int64_t count);
 /// sum[c] += x[r,c] over r. Determinism: as norm_backward; `parts` for kColumnParts * C floats.
 void column_sum(Matrix<const float> x, float* sum, float* parts);
 /// *result = sum of squares, in double. `parts` is scratch for kSquareParts doubles.
-inline constexpr int kSquareParts = 256;
+inline constexpr int kSquareParts = 2048;
 void sum_squares(const float* x, std::int64_t count, double* parts, double* result);
 
 /// As Rope: turns pairs (i, i + HS/2) of x [B,T,heads,HS] by their positions.

@@ -1,12 +1,10 @@
 // The table of CUDA ops: arguments as the model gives them, turned into those of kernels.
-#include <array>
 #include <cmath>
-#include <deque>
+#include <string>
 
 #include "ops/attend_cuda.h"
 #include "ops/cuda_kernels.h"
 #include "ops/cuda_platform.h"
-#include "tensor/arena.h"
 
 namespace headloom {
 namespace {
@@ -14,7 +12,6 @@ namespace {
 static_assert(static_cast<int>(cuda::Act::kSwiGlu) == static_cast<int>(Activation::kSwiGlu));
 
 const cuda::Platform* current_platform = nullptr;
-Precision current_precision = Precision::kFp32;
 
 void norm_forward(const NormForward<float>& n) {
   cuda::norm_forward({.centred = n.kind == NormKind::kLayerNorm,
@@ -108,8 +105,8 @@ void copy_heads(const CopyHeads<float>& c) {
 }
 
 /// What attention runs a head_dim as.
-std::string head_dim_note(std::int64_t head_dim) {
-  if (current_precision != Precision::kBf16) {
+std::string head_dim_words(std::int64_t head_dim, Precision precision) {
+  if (precision != Precision::kBf16) {
     return fmt::format("head_dim {}: attention in fp32, row by row; --precision bf16 has tiles",
                        head_dim);
   }
@@ -124,18 +121,43 @@ std::string head_dim_note(std::int64_t head_dim) {
                      100.0 * static_cast<double>(dim - head_dim) / static_cast<double>(dim), dim);
 }
 
-/// What scratch grows to in a training step.
-std::int64_t scratch_of(const ScratchSizes& s) {
-  constexpr std::int64_t kFloat = sizeof(float), kHalf = 2;
-  const std::int64_t rows = s.batch * s.seq;
-  std::int64_t bytes = cuda::kBlasWorkspace + kFloat * rows * s.heads;  // delta
-  bytes += 2 * cuda::kColumnParts * kFloat * s.widest;
-  if (current_precision == Precision::kBf16) {
-    // Both factors, and q, k, v, out, dout, dq, dk, dv of a layer.
-    bytes += 2 * kHalf * s.largest_operand;
-    bytes += 8 * kHalf * rows * s.heads * cuda::tile_head_dim(s.head_dim);
-  }
-  return bytes;
+template <Precision kPrecision>
+const Ops<float>& table() {
+  static const std::string name =
+      fmt::format("{}, {}", current_platform->name, enum_name(kPrecision));
+  static const Ops<float> ops{
+      .name = name.c_str(),
+      .device = current_platform->device,
+      .precision = kPrecision,
+      .head_dim_note = [](std::int64_t dim) { return head_dim_words(dim, kPrecision); },
+      .scratch_bytes = [](const ScratchSizes& s) { return cuda::planned_scratch(s, kPrecision); },
+      .reserve = [](const ScratchSizes& s) { cuda::reserve_scratch(s, kPrecision); },
+      .multiply_again = [](std::int64_t n,
+                           int times) { cuda::multiply_again(n, times, kPrecision); },
+      .gemm = {[](const Gemm<float>& g) { cuda::gemm(g, kPrecision); }},
+      .rope = {rope},
+      .attend_forward = {[](const AttendForward<float>& a) {
+        cuda::attend_forward(a, kPrecision);
+      }},
+      .attend_backward = {[](const AttendBackward<float>& a) {
+        cuda::attend_backward(a, kPrecision);
+      }},
+      .attend_probe = {cuda::attend_probe},
+      .norm_forward = {norm_forward},
+      .norm_backward = {norm_backward},
+      .activation_forward = {activation_forward},
+      .activation_backward = {activation_backward},
+      .embed_forward = {embed_forward},
+      .embed_backward = {embed_backward},
+      .cross_entropy = {cross_entropy},
+      .adamw = {adamw},
+      .column_sum = {column_sum},
+      .sum_squares = {sum_squares},
+      .zero = {zero},
+      .copy_heads = {copy_heads},
+      .attend_forward_simple = {cuda::attend_forward_simply},
+      .attend_backward_simple = {cuda::attend_backward_simply}};
+  return ops;
 }
 
 }  // namespace
@@ -145,55 +167,18 @@ namespace cuda {
 const Platform& platform() {
   return *current_platform;
 }
-Precision precision() {
-  return current_precision;
-}
-
-void* scratch_bytes(Slot slot, std::size_t bytes) {
-  struct Place {
-    std::size_t capacity = 0;
-    void* data = nullptr;
-  };
-  static std::array<Place, static_cast<std::size_t>(Slot::kCount)> places;
-  static std::deque<Arena> kept;
-  Place& place = places[static_cast<std::size_t>(slot)];
-  if (bytes > place.capacity) {
-    kept.emplace_back(bytes + platform().device->gap, *platform().device);
-    place = {bytes, kept.back().take<std::byte>(static_cast<std::int64_t>(bytes))};
-  }
-  return place.data;
-}
 
 const Ops<float>& ops_on(const Platform& platform, Precision precision) {
   current_platform = &platform;
-  current_precision = precision;
-  static Ops<float> ops;
-  static std::string name;
-  name = fmt::format("{}, {}", platform.name, enum_name(precision));
-  ops = Ops<float>{.name = name.c_str(),
-                   .device = platform.device,
-                   .head_dim_note = head_dim_note,
-                   .scratch_bytes = scratch_of,
-                   .gemm = {cuda::gemm},
-                   .rope = {headloom::rope},
-                   .attend_forward = {cuda::attend_forward},
-                   .attend_backward = {cuda::attend_backward},
-                   .attend_probe = {cuda::attend_probe},
-                   .norm_forward = {headloom::norm_forward},
-                   .norm_backward = {headloom::norm_backward},
-                   .activation_forward = {headloom::activation_forward},
-                   .activation_backward = {headloom::activation_backward},
-                   .embed_forward = {headloom::embed_forward},
-                   .embed_backward = {headloom::embed_backward},
-                   .cross_entropy = {headloom::cross_entropy},
-                   .adamw = {headloom::adamw},
-                   .column_sum = {headloom::column_sum},
-                   .sum_squares = {headloom::sum_squares},
-                   .zero = {headloom::zero},
-                   .copy_heads = {headloom::copy_heads},
-                   .attend_forward_simple = {cuda::attend_forward_simply},
-                   .attend_backward_simple = {cuda::attend_backward_simply}};
-  return ops;
+  switch (precision) {
+    case Precision::kFp32:
+      return table<Precision::kFp32>();
+    case Precision::kTf32:
+      return table<Precision::kTf32>();
+    case Precision::kBf16:
+      return table<Precision::kBf16>();
+  }
+  fail("no such precision");
 }
 
 }  // namespace cuda

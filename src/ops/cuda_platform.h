@@ -25,14 +25,14 @@ struct Platform {
   const char* name = "";
   const Device* device = nullptr;
   void (*multiply)(const Multiply&) = nullptr;
+  std::size_t multiply_workspace = 0;  ///< bytes that multiply takes from Slot::kWorkspace
 };
 
-/// The CUDA kernels as a table, on a platform and at a precision. One of them at a time: a second
-/// call changes what the tables of earlier ones do.
+/// The CUDA kernels as a table, on a platform and at a precision. A process has one platform, and
+/// tables of all precisions share its scratch: one thread at a time may use them.
 const Ops<float>& ops_on(const Platform& platform, Precision precision);
 
 const Platform& platform();
-Precision precision();
 
 /// Places where ops keep what lies between two kernels.
 enum class Slot {
@@ -58,9 +58,6 @@ enum class Slot {
   kCount
 };
 
-/// What a multiplication may use beside its operands, bytes: what NVIDIA advises for Hopper.
-inline constexpr std::int64_t kBlasWorkspace = std::int64_t{32} << 20;
-
 /// Memory of the device, valid until the next call for the same slot. It grows to the largest
 /// request; smaller memory is kept, because recorded work may point to it.
 void* scratch_bytes(Slot slot, std::size_t bytes);
@@ -69,10 +66,17 @@ T* scratch(Slot slot, std::int64_t count) {
   return static_cast<T*>(scratch_bytes(slot, static_cast<std::size_t>(count) * sizeof(T)));
 }
 
+/// Bytes that the slots come to in training steps of such a size, and the same asked for at once: a
+/// slot that grew step by step would keep every smaller piece.
+std::int64_t planned_scratch(const ScratchSizes& sizes, Precision precision);
+void reserve_scratch(const ScratchSizes& sizes, Precision precision);
+
 /// Entries of the table that have files of their own.
-void gemm(const Gemm<float>& g);
-void attend_forward(const headloom::AttendForward<float>& a);
-void attend_backward(const headloom::AttendBackward<float>& a);
+void gemm(const Gemm<float>& g, Precision precision);
+/// Multiplies square matrices of operands that are rounded already, `times` times.
+void multiply_again(std::int64_t size, int times, Precision precision);
+void attend_forward(const headloom::AttendForward<float>& a, Precision precision);
+void attend_backward(const headloom::AttendBackward<float>& a, Precision precision);
 void attend_probe(const headloom::AttendProbe<float>& a);
 /// By the kernels of the seed: a block to a head. No gates.
 void attend_forward_simply(const headloom::AttendForward<float>& a);

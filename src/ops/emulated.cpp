@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <bit>
 #include <cstring>
 #include <map>
 
@@ -32,6 +33,7 @@ struct Memory {
         ::mmap(nullptr, kAddresses, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped == MAP_FAILED) fail("emulated: the system gives no addresses");
     base = static_cast<char*>(mapped);
+    simt::emu::set_device_addresses(base, kAddresses);
   }
   char* take(std::size_t size) {
     const auto found = free.find(size);
@@ -68,6 +70,7 @@ std::size_t whole_pages(std::size_t bytes) {
 }
 
 void* allocate(std::size_t bytes) {
+  if (simt::emu::recording() != nullptr) fail("emulated: an allocation while work is recorded");
   const std::size_t size = whole_pages(bytes);
   if (memory_limit > 0 && report.allocated + static_cast<std::int64_t>(size) > memory_limit) {
     fail("emulated: cannot allocate {} bytes, {} of {} are in use", size, report.allocated,
@@ -75,6 +78,7 @@ void* allocate(std::size_t bytes) {
   }
   char* data = memory().take(size);
   report.allocated += static_cast<std::int64_t>(size);
+  report.requested += static_cast<std::int64_t>(bytes);
   simt::emu::watch_memory(data, size);
   return data;
 }
@@ -85,12 +89,29 @@ void release(void* data, std::size_t bytes) {
   ::madvise(data, size, MADV_DONTNEED);  // zeroes when it is taken again
   memory().free.emplace(size, static_cast<char*>(data));
   report.allocated -= static_cast<std::int64_t>(size);
+  report.requested -= static_cast<std::int64_t>(bytes);
 }
 
 void copy(void* to, const void* from, std::size_t bytes) {
   if (simt::emu::recording() != nullptr) fail("emulated: a copy while work is recorded");
   const Access access;
   std::memcpy(to, from, bytes);
+}
+
+/// What lies between two tensors may go along with a copy of both, but not what lies beyond.
+void require_inside(const void* data, std::size_t bytes) {
+  const auto* p = static_cast<const char*>(data);
+  if (!simt::emu::is_watched(p) || !simt::emu::is_watched(p + bytes - 1)) {
+    fail("emulated: a copy of {} bytes that is not in the device's memory", bytes);
+  }
+}
+void upload(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) require_inside(to, bytes);
+  copy(to, from, bytes);
+}
+void download(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) require_inside(from, bytes);
+  copy(to, from, bytes);
 }
 
 std::shared_ptr<void> record(const std::function<void()>& body) {
@@ -121,10 +142,11 @@ const Device& device() {
   static const Device device{
       .name = "emulated",
       .is_host = false,
+      .is_emulated = true,
       .allocate = allocate,
       .release = release,
-      .upload = copy,
-      .download = copy,
+      .upload = upload,
+      .download = download,
       .finish = [] {},
       .available = [] { return memory_limit > 0 ? memory_limit - report.allocated : 0; },
       .record = record,
@@ -134,9 +156,12 @@ const Device& device() {
   return device;
 }
 
-float number(const void* data, std::int64_t at, bool bf16) {
-  return bf16 ? simt::to_float(static_cast<const simt::bf16*>(data)[at])
-              : static_cast<const float*>(data)[at];
+float number(const void* data, std::int64_t at, const cuda::Multiply& m) {
+  if (m.bf16) return simt::to_float(static_cast<const simt::bf16*>(data)[at]);
+  const float x = static_cast<const float*>(data)[at];
+  if (!m.tf32) return x;
+  const auto bits = std::bit_cast<std::uint32_t>(x);  // the nearest with 10 bits of mantissa
+  return std::bit_cast<float>((bits + 0x1000U) & ~0x1fffU);
 }
 
 /// What cuBLASLt is asked for, by the definition of a multiplication.
@@ -146,8 +171,8 @@ void multiply_now(const cuda::Multiply& m) {
       float& c = m.c[i * m.ldc + j];
       double sum = m.accumulate ? c : m.bias != nullptr ? m.bias[j] : 0.0F;
       for (std::int64_t k = 0; k < m.k; ++k) {
-        const float a = number(m.a, m.transpose_a ? k * m.lda + i : i * m.lda + k, m.bf16);
-        const float b = number(m.b, m.transpose_b ? j * m.ldb + k : k * m.ldb + j, m.bf16);
+        const float a = number(m.a, m.transpose_a ? k * m.lda + i : i * m.lda + k, m);
+        const float b = number(m.b, m.transpose_b ? j * m.ldb + k : k * m.ldb + j, m);
         sum += double{a} * double{b};
       }
       c = static_cast<float>(sum);

@@ -12,7 +12,8 @@ const Ops<float>& emulated_ops(Precision precision = Precision::kFp32);
 
 /// What is running on it, and what was.
 struct EmulatedDeviceReport {
-  std::int64_t allocated = 0;  ///< bytes
+  std::int64_t allocated = 0;  ///< bytes, guards included
+  std::int64_t requested = 0;  ///< bytes that arenas have asked for and hold
   std::int64_t recordings = 0, replays = 0;
 };
 EmulatedDeviceReport emulated_device_report();

@@ -62,7 +62,8 @@ void backward_x(NormGradient n) {
 
 struct Columns {
   NormGradient args;
-  float* parts;  ///< [gain, bias][kColumnParts][C]
+  float* parts;  ///< [gain, bias][count][C]
+  int count;
 };
 
 SIMT_KERNEL(kBlockThreads, 1)
@@ -71,14 +72,14 @@ void backward_columns(Columns p) {
   const std::int64_t c = first_item(), cols = n.x.cols;
   if (c >= cols) return;
   float gain = 0.0F, bias = 0.0F;
-  const RowRange rows = part_of(n.x.rows, block_y(), kColumnParts);
+  const RowRange rows = part_of(n.x.rows, block_y(), p.count);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) {
     const float dy = n.dy.data[r * n.dy.stride + c], mean = n.centred ? n.mean[r] : 0.0F;
     gain += dy * (n.x.data[r * n.x.stride + c] - mean) * n.rstd[r];
     bias += dy;
   }
   p.parts[block_y() * cols + c] = gain;
-  p.parts[(kColumnParts + block_y()) * cols + c] = bias;
+  p.parts[(p.count + block_y()) * cols + c] = bias;
 }
 
 SIMT_KERNEL(kBlockThreads, 1)
@@ -86,9 +87,9 @@ void add_columns(Columns p) {
   const std::int64_t c = first_item(), cols = p.args.x.cols;
   if (c >= cols) return;
   float gain = 0.0F, bias = 0.0F;
-  for (int i = 0; i < kColumnParts; ++i) {
+  for (int i = 0; i < p.count; ++i) {
     gain += p.parts[i * cols + c];
-    bias += p.parts[(kColumnParts + i) * cols + c];
+    bias += p.parts[(p.count + i) * cols + c];
   }
   if (p.args.dgain != nullptr) p.args.dgain[c] += gain;
   if (p.args.dbias != nullptr) p.args.dbias[c] += bias;
@@ -109,9 +110,9 @@ void norm_backward(const NormGradient& args, float* parts) {
   if (args.x.rows == 0) return;
   // Columns first: dx may lie where dresidual does, but never where dy or x do.
   if (args.dgain != nullptr || args.dbias != nullptr) {
-    const Columns columns{args, parts};
+    const Columns columns{args, parts, parts_of(args.x.rows)};
     LaunchShape shape = threads_for(args.x.cols);
-    shape.grid.y = kColumnParts;
+    shape.grid.y = static_cast<unsigned>(columns.count);
     launch("norm_backward_columns", backward_columns, shape, columns);
     launch("norm_backward_add", add_columns, threads_for(args.x.cols), columns);
   }

@@ -14,11 +14,13 @@ struct Fill {
 struct Columns {
   Matrix<const float> x;
   float *sum, *parts;
+  int count;  ///< of parts
 };
 struct Squares {
   const float* x;
   std::int64_t count;
   double *parts, *result;
+  int blocks;
 };
 
 SIMT_KERNEL(kBlockThreads, 1)
@@ -31,7 +33,7 @@ void add_rows(Columns s) {
   const std::int64_t c = first_item();
   if (c >= s.x.cols) return;
   float sum = 0.0F;
-  const RowRange rows = part_of(s.x.rows, block_y(), kColumnParts);
+  const RowRange rows = part_of(s.x.rows, block_y(), s.count);
   for (std::int64_t r = rows.begin; r < rows.end; ++r) sum += s.x.data[r * s.x.stride + c];
   s.parts[block_y() * s.x.cols + c] = sum;
 }
@@ -41,7 +43,7 @@ void add_columns(Columns s) {
   const std::int64_t c = first_item();
   if (c >= s.x.cols) return;
   float sum = 0.0F;
-  for (int i = 0; i < kColumnParts; ++i) sum += s.parts[i * s.x.cols + c];
+  for (int i = 0; i < s.count; ++i) sum += s.parts[i * s.x.cols + c];
   s.sum[c] += sum;
 }
 
@@ -71,7 +73,7 @@ SIMT_KERNEL(kBlockThreads, 1)
 void add_parts(Squares s) {
   SIMT_STATIC_SHARED(double, all, kBlockThreads);
   double sum = 0.0;
-  for (int i = thread_x(); i < kSquareParts; i += kBlockThreads) sum += s.parts[i];
+  for (int i = thread_x(); i < s.blocks; i += kBlockThreads) sum += s.parts[i];
   sum = sum_of_block(sum, all);
   if (thread_x() == 0) *s.result = sum;
 }
@@ -83,16 +85,21 @@ void zero(float* x, std::int64_t count) {
 }
 
 void column_sum(Matrix<const float> x, float* sum, float* parts) {
-  const Columns args{x, sum, parts};
+  const Columns args{x, sum, parts, parts_of(x.rows)};
   LaunchShape shape = threads_for(x.cols);
-  shape.grid.y = kColumnParts;
+  shape.grid.y = static_cast<unsigned>(args.count);
   launch("column_sum", add_rows, shape, args);
   launch("column_sum_add", add_columns, threads_for(x.cols), args);
 }
 
 void sum_squares(const float* x, std::int64_t count, double* parts, double* result) {
-  const Squares args{x, count, parts, result};
-  launch("square_parts", square_parts, {.grid = {kSquareParts}, .block = {kBlockThreads}}, args);
+  const std::int64_t blocks = (count + kBlockThreads - 1) / kBlockThreads;
+  const Squares args{x, count, parts, result,
+                     static_cast<int>(blocks < 1              ? 1
+                                      : blocks < kSquareParts ? blocks
+                                                              : kSquareParts)};
+  launch("square_parts", square_parts,
+         {.grid = {static_cast<unsigned>(args.blocks)}, .block = {kBlockThreads}}, args);
   launch("add_parts", add_parts, {.grid = {1}, .block = {kBlockThreads}}, args);
 }
 

@@ -27,7 +27,8 @@ using test::DeviceArray;
 
 /// What may differ, relative to a tensor's largest magnitude: sums of up to a few hundred fp32
 /// terms; operands rounded to 10 and to 7 bits, on two layers.
-double tolerance_of(Precision precision) {
+double tolerance_of(const Ops<float>& ops) {
+  const Precision precision = ops.precision;
   return precision == Precision::kFp32 ? 1e-5 : precision == Precision::kTf32 ? 5e-3 : 4e-2;
 }
 
@@ -37,7 +38,9 @@ struct AttentionCase {
   bool gates;
   static constexpr std::int64_t kBatch = 2, kHeads = 4, kKeyHeads = 2;
 
-  std::vector<float> run(const Ops<float>& ops) const {
+  using Results = std::vector<std::pair<const char*, std::vector<float>>>;
+
+  Results run(const Ops<float>& ops) const {
     const Device& device = *ops.device;
     const std::int64_t columns = (kHeads + 2 * kKeyHeads) * dim, rows = kBatch * seq;
     const DeviceArray qkv(device, test::random_numbers<float>(rows * columns, 1));
@@ -62,22 +65,33 @@ struct AttentionCase {
                          part(dqkv, 0, kHeads), part(dqkv, kHeads, kKeyHeads),
                          part(dqkv, kHeads + kKeyHeads, kKeyHeads), gates ? gate.data() : nullptr,
                          gates ? dgate.data() : nullptr});
-    std::vector<float> all = out.read();
-    for (const std::vector<float>& more : {lse.read(), dqkv.read(), dgate}) {
-      all.insert(all.end(), more.begin(), more.end());
+    Results results = {{"out", out.read()}, {"lse", lse.read()}, {"dgate", dgate}};
+    const std::vector<float> all = dqkv.read();
+    const std::int64_t width[] = {kHeads * dim, kKeyHeads * dim, kKeyHeads * dim};
+    const char* const names[] = {"dq", "dk", "dv"};
+    for (std::int64_t p = 0, column = 0; p < 3; column += width[p++]) {
+      std::vector<float> tensor;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const auto from = all.begin() + r * columns + column;
+        tensor.insert(tensor.end(), from, from + width[p]);
+      }
+      results.emplace_back(names[p], std::move(tensor));
     }
-    return all;
+    return results;
   }
 };
 
-std::string check_attention(const Ops<float>& ops, Precision precision) {
+std::string check_attention(const Ops<float>& ops) {
   for (const std::int64_t seq : {1, 7, 63, 64, 65, 130}) {
     for (const std::int64_t dim : {1, 24, 32, 64, 72, 128, 130}) {
       const AttentionCase one{seq, dim, seq != 7};
-      const std::string name = fmt::format("attention, T {}, head_dim {}", seq, dim);
-      const std::string problem = test::compare(
-          name.c_str(), one.run(ops), one.run(ref_ops<float>()), tolerance_of(precision), 0.5);
-      if (!problem.empty()) return problem;
+      const AttentionCase::Results given = one.run(ops), wanted = one.run(ref_ops<float>());
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        // One key leaves a query no choice: dq and dk are rounding then, measured against 0.5.
+        const std::string problem = test::compare(given[i].first, given[i].second, wanted[i].second,
+                                                  tolerance_of(ops), 0.5);
+        if (!problem.empty()) return fmt::format("T {}, head_dim {}: {}", seq, dim, problem);
+      }
     }
   }
   return "";
@@ -116,18 +130,21 @@ std::vector<float> run_probe(const Ops<float>& ops, std::int64_t seq) {
   return all;
 }
 
-std::string check_probe(const Ops<float>& ops, Precision precision) {
+std::string check_probe(const Ops<float>& ops) {
   for (const std::int64_t seq : {2, 17, 140}) {
-    const std::string problem =
-        test::compare("head probe", run_probe(ops, seq), run_probe(ref_ops<float>(), seq),
-                      tolerance_of(precision));
-    if (!problem.empty()) return fmt::format("T {}: {}", seq, problem);
+    const std::vector<float> given = run_probe(ops, seq), wanted = run_probe(ref_ops<float>(), seq);
+    constexpr std::int64_t kPlaces = 4;  // (batch, head): every quantity is compared by itself
+    for (auto i = given.begin(), w = wanted.begin(); i != given.end(); i += kPlaces, w += kPlaces) {
+      const std::string problem =
+          test::compare("head probe", {i, i + kPlaces}, {w, w + kPlaces}, tolerance_of(ops), 0.1);
+      if (!problem.empty()) return fmt::format("T {}, {}: {}", seq, i - given.begin(), problem);
+    }
   }
   return "";
 }
 
 /// Gradients of the device's model against the reference in double precision.
-std::string check_model_against_reference(const Ops<float>& ops, Precision precision) {
+std::string check_model_against_reference(const Ops<float>& ops) {
   for (const ModelConfig& config : shapes()) {
     const Tokens tokens(3, 7, config.vocab_size);
     TestModel<float> fast(config, ops, 3, 7);
@@ -138,9 +155,8 @@ std::string check_model_against_reference(const Ops<float>& ops, Precision preci
     for (const ParameterInfo& info : fast.layout.tensors()) {
       const float* given = gradients.data() + info.offset;
       const double* wanted = exact.gradients.data() + info.offset;
-      const std::string problem =
-          test::compare(info.name.c_str(), {given, given + info.size()},
-                        {wanted, wanted + info.size()}, tolerance_of(precision));
+      const std::string problem = test::compare(info.name.c_str(), {given, given + info.size()},
+                                                {wanted, wanted + info.size()}, tolerance_of(ops));
       if (!problem.empty()) return problem;
     }
   }
@@ -171,7 +187,7 @@ std::string check_gradients_by_complex_step() {
   return "";
 }
 
-std::string check_cached_decoding(const Ops<float>& ops, Precision precision) {
+std::string check_cached_decoding(const Ops<float>& ops) {
   for (const ModelConfig& config : shapes()) {
     TestModel<float> model(config, ops, 1, 8);
     const Tokens tokens(1, 8, config.vocab_size);
@@ -184,9 +200,8 @@ std::string check_cached_decoding(const Ops<float>& ops, Precision precision) {
     for (std::size_t t = 0; t < 8; ++t) {
       const std::span<const float> given = decoder.feed({&tokens.inputs[t], 1});
       const float* wanted = all.data() + t * static_cast<std::size_t>(config.padded_vocab());
-      const std::string problem =
-          test::compare("logits", {given.begin(), given.end()}, {wanted, wanted + given.size()},
-                        tolerance_of(precision));
+      const std::string problem = test::compare("logits", {given.begin(), given.end()},
+                                                {wanted, wanted + given.size()}, tolerance_of(ops));
       if (!problem.empty()) return fmt::format("position {}: {}", t, problem);
     }
   }
@@ -245,14 +260,14 @@ class TinyTraining {
   RunConfig config_;
 };
 
-std::string check_determinism(const Ops<float>& ops, Precision) {
+std::string check_determinism(const Ops<float>& ops) {
   const TinyTraining training;
   Trainer one = training.trainer(ops), two = training.trainer(ops);
   if (TinyTraining::steps(one, 8) != TinyTraining::steps(two, 8)) return "two runs differ";
   return "";
 }
 
-std::string check_resume(const Ops<float>& ops, Precision) {
+std::string check_resume(const Ops<float>& ops) {
   const TinyTraining training;
   Trainer whole = training.trainer(ops), first = training.trainer(ops),
           second = training.trainer(ops);
@@ -265,8 +280,9 @@ std::string check_resume(const Ops<float>& ops, Precision) {
 }
 
 /// 20 steps of a tiny model of each shape beside the CPU; clipping and decay at work.
-std::string check_training(const Ops<float>& ops, Precision precision) {
-  const double tolerance = precision == Precision::kFp32 ? 1e-4 : 5e-2;
+std::string check_training(const Ops<float>& ops) {
+  // The bar of fp32; with rounded operands the two drift apart by what a step's rounding moves.
+  const double tolerance = ops.precision == Precision::kFp32 ? 1e-4 : 5e-2;
   for (const ModelConfig& config : shapes()) {
     const TinyTraining training(config);
     Trainer here = training.trainer(cpu_ops()), there = training.trainer(ops);
@@ -304,21 +320,26 @@ std::string check_damage() {
 
 }  // namespace
 
-std::vector<SelfCheck> self_checks(const Ops<float>& ops, Precision precision) {
-  const auto on_device = [&ops, precision](std::string (*check)(const Ops<float>&, Precision)) {
-    return [check, &ops, precision] { return check(ops, precision); };
+std::vector<SelfCheck> self_checks(const Ops<float>& ops) {
+  const auto on_device = [&ops](std::string (*check)(const Ops<float>&)) {
+    return [check, &ops] { return check(ops); };
   };
-  return {{"attention kernels agree with the reference", on_device(check_attention)},
-          {"the head probe agrees with the reference", on_device(check_probe)},
-          {"the model agrees with the reference in double precision",
-           on_device(check_model_against_reference)},
-          {"gradients agree with the complex step", check_gradients_by_complex_step},
-          {"decoding with a cache agrees with the whole forward", on_device(check_cached_decoding)},
-          {"twenty steps of training have the losses of the CPU", on_device(check_training)},
-          {"every byte string survives the tokenizer", check_tokenizer},
-          {"the same seed gives bitwise the same run", on_device(check_determinism)},
-          {"a resumed run is bitwise the whole run", on_device(check_resume)},
-          {"damaged checkpoints are refused", check_damage}};
+  std::vector<SelfCheck> checks = {
+      {"attention kernels agree with the reference", on_device(check_attention)},
+      {"the head probe agrees with the reference", on_device(check_probe)},
+      {"the model agrees with the reference in double precision",
+       on_device(check_model_against_reference)},
+      {"gradients agree with the complex step", check_gradients_by_complex_step},
+      {"decoding with a cache agrees with the whole forward", on_device(check_cached_decoding)},
+      {"every byte string survives the tokenizer", check_tokenizer},
+      {"the same seed gives bitwise the same run", on_device(check_determinism)},
+      {"a resumed run is bitwise the whole run", on_device(check_resume)},
+      {"damaged checkpoints are refused", check_damage}};
+  if (!ops.device->is_host) {
+    checks.push_back(
+        {"twenty steps of training have the losses of the CPU", on_device(check_training)});
+  }
+  return checks;
 }
 
 }  // namespace headloom

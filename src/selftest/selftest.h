@@ -16,8 +16,7 @@ struct SelfCheck {
 
 /// The checks in their order: kernels of a device against the reference, gradients against the
 /// complex step, cached decoding, training beside the CPU, tokenizer, determinism, resume, damaged
-/// checkpoints. `precision` is that of the table: it decides what may differ.
-std::vector<SelfCheck> self_checks(const Ops<float>& ops = cpu_ops(),
-                                   Precision precision = Precision::kFp32);
+/// checkpoints. The table's precision decides what may differ.
+std::vector<SelfCheck> self_checks(const Ops<float>& ops = cpu_ops());
 
 }  // namespace headloom

@@ -60,6 +60,11 @@ void cp_async_wait(int left, Where) {
 
 namespace {
 
+/// What cards are free to choose, drawn anew for each block, so that a seed gives the same again.
+Random& numeric_random() {
+  return block->numerics;
+}
+
 struct Exchange {
   float value, result;
   int source;
@@ -82,12 +87,6 @@ struct Mma {
 float low(std::uint32_t pair) {
   return to_float(bf16{static_cast<std::uint16_t>(pair)});
 }
-/// What cards are free to choose, drawn anew for each thread of the CPU.
-Random& numeric_random() {
-  thread_local Random random{emu_options().numerics};
-  return random;
-}
-
 float high(std::uint32_t pair) {
   return to_float(bf16{static_cast<std::uint16_t>(pair >> 16)});
 }

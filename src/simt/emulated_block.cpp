@@ -297,6 +297,7 @@ void Block::run(const char* name, const LaunchShape& shape, Dim3 index, std::uin
   body_ = &body;
   seed_ = seed;
   random_.state = seed * 0x2545f4914f6cdd1dU + index.x + (std::uint64_t{index.y} << 32) + index.z;
+  numerics.state = emu_options().numerics * 0x9e3779b97f4a7c15U + random_.state;
   threads_ = static_cast<int>(shape.block.x * shape.block.y * shape.block.z);
   warp_count_ = threads_ / 32;
   at_barrier_ = exited_ = 0;

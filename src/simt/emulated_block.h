@@ -89,6 +89,7 @@ class Block {
   [[noreturn]] void stop();
 
   EmuReport report;
+  Random numerics{0};  ///< see EmuOptions::numerics
 
  private:
   static void lane_entry();

@@ -33,6 +33,7 @@ std::vector<Region>& regions() {
   return *all;
 }
 std::atomic<std::uint32_t> launch_number{0};
+const char *device_begin = nullptr, *device_end = nullptr;
 
 /// The block that runs on this thread, as it touches memory.
 thread_local Touch me = 0;
@@ -90,6 +91,15 @@ void forget_memory(const void* data) {
   std::erase_if(regions(), [&](const Region& r) { return r.begin == data; });
 }
 
+bool is_watched(const void* data) {
+  return region_of(static_cast<const char*>(data)) != nullptr;
+}
+
+void set_device_addresses(const void* begin, std::size_t bytes) {
+  device_begin = static_cast<const char*>(begin);
+  device_end = device_begin + bytes;
+}
+
 void note_tensor(const void* data, std::size_t bytes) {
   const auto* p = static_cast<const char*>(data);
   Region* region = region_of(p);
@@ -112,7 +122,10 @@ void on_global(const void* address, std::size_t bytes, bool write) {
   if (block == nullptr || here == nullptr || regions().empty()) return;
   const auto* p = static_cast<const char*>(address);
   Region* region = region_of_access(p);
-  if (region == nullptr) return;  // stacks, shared memory, memory that no one has named
+  if (region == nullptr) {
+    if (p >= device_begin && p < device_end) report(p, "touches memory that was released");
+    return;  // stacks, shared memory, memory that no one has named
+  }
   const Touch mine = me;
   const std::size_t first = static_cast<std::size_t>(p - region->begin) / 4;
   const std::size_t last = static_cast<std::size_t>(p + bytes - 1 - region->begin) / 4;

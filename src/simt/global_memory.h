@@ -20,6 +20,9 @@ namespace headloom::simt::emu {
 /// From here on the kernels' accesses to these bytes are watched. They must lie in a tensor.
 void watch_memory(const void* data, std::size_t bytes);
 void forget_memory(const void* data);
+bool is_watched(const void* data);
+/// Addresses that belong to the device: outside of watched memory, kernels may touch none of them.
+void set_device_addresses(const void* begin, std::size_t bytes);
 /// Part of watched memory that kernels may touch.
 void note_tensor(const void* data, std::size_t bytes);
 /// For tests: one watched tensor, with watched memory on both sides of it that is none.

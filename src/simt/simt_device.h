@@ -152,12 +152,16 @@ SIMT_FN void store_4(Shared<T> s, int i, std::uint32_t v) {
 /// kernel, shape and code (src/cuda/launch.cpp).
 void* launch_stream();
 void check_launch(int code, const char* name, const LaunchShape& shape);
+/// True when a kernel needs more dynamic shared memory than it has been allowed; from then on it
+/// is.
+bool wants_more_shared(const void* kernel, std::size_t bytes);
 
 template <class Params>
 void launch(const char* name, void (*kernel)(Params), const LaunchShape& shape,
             const Params& params) {
-  // Beyond 48 KB, static and dynamic together, a kernel must ask; asking for less does no harm.
-  if (shape.dynamic_shared > 0)
+  // Beyond 48 KB, static and dynamic together, a kernel must ask. What it has asked for stays, so a
+  // recording that is replayed later finds it.
+  if (wants_more_shared(reinterpret_cast<const void*>(kernel), shape.dynamic_shared))
     check_launch(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shape.dynamic_shared)),
                  name, shape);

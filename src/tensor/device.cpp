@@ -60,7 +60,17 @@ void RepeatedWork::run(const Device& device, std::uint64_t key, const std::funct
     seen_ = true;
     return work();
   }
-  if (recording_ == nullptr) recording_ = device.record(work);
+  if (failed_) return work();
+  if (recording_ == nullptr) {
+    try {
+      recording_ = device.record(work);
+    } catch (const Error& error) {
+      // Nothing was done while it was recorded: it can be done as it is, now and from here on.
+      failed_ = true;
+      fmt::print(stderr, "headloom: steps are not recorded: {}\n", error.what());
+      return work();
+    }
+  }
   device.replay(recording_.get());
 }
 

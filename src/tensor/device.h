@@ -13,6 +13,7 @@ namespace headloom {
 struct Device {
   const char* name = "";
   bool is_host = true;
+  bool is_emulated = false;  ///< works like a card, at a millionth of its speed
 
   /// Zeroed memory, aligned to 256 bytes. Errors: kFailed with the bytes wanted and what there is.
   void* (*allocate)(std::size_t bytes) = nullptr;
@@ -33,6 +34,10 @@ struct Device {
   /// Puts recorded work in, with the arguments that it was recorded with.
   void (*replay)(void* recording) = nullptr;
 
+  /// How many logits are made at a time: 16 MB of them stay in the caches of a CPU; a card wants
+  /// work for all of its processors.
+  std::int64_t chunk_numbers = std::int64_t{4} << 20;
+
   /// Memory left free after every tensor of an arena, in bytes, and a word to whoever watches where
   /// tensors lie. For the emulation.
   std::size_t gap = 0;
@@ -52,6 +57,7 @@ class RepeatedWork {
  private:
   std::uint64_t key_ = 0;
   bool seen_ = false;
+  bool failed_ = false;  ///< to record; then the work is always done as it is
   std::shared_ptr<void> recording_;
 };
 

@@ -28,21 +28,6 @@ std::int64_t kernel_scratch(const ModelConfig& config, std::int64_t batch, std::
   return kFloat * (threads * std::max(attention, multiplication) + parts * 2 * (seq + 6) * padded);
 }
 
-ScratchSizes scratch_sizes(const ModelConfig& config, const Workspace<float>& work,
-                           std::int64_t batch, std::int64_t seq) {
-  const HeadLayout heads = config.head_layout(0);
-  const std::int64_t rows = batch * seq;
-  const std::int64_t wide = std::max({heads.fused_width(), config.mlp_in_width(), config.d_model});
-  return {
-      .batch = batch,
-      .seq = seq,
-      .heads = heads.heads,
-      .head_dim = heads.head_dim,
-      .largest_operand = std::max({rows * wide, work.logits.rows * work.logits.cols,
-                                   config.d_model * wide, config.padded_vocab() * config.d_model}),
-      .widest = wide};
-}
-
 /// The number behind a key in a file of the kernel's, such as "MemAvailable:    123 kB".
 std::int64_t read_number(const char* file, const std::string& key) {
   std::ifstream in(file);
@@ -59,19 +44,39 @@ std::int64_t read_number(const char* file, const std::string& key) {
 
 }  // namespace
 
+ScratchSizes scratch_sizes(const ModelConfig& config, std::int64_t batch, std::int64_t seq,
+                           const Device& device) {
+  const HeadLayout heads = widest_layout(config);
+  const std::int64_t rows = batch * seq;
+  // Rows of rounded operands are padded to multiples of eight numbers.
+  const auto padded = [](std::int64_t cols) { return (cols + 7) / 8 * 8; };
+  const std::int64_t wide = std::max({heads.fused_width(), config.mlp_in_width(), config.d_model});
+  Arena measure(device);
+  const Matrix<float> logits =
+      arrange_workspace<float>(measure, config, batch, seq, Use::kTraining).logits;
+  return {.batch = batch,
+          .seq = seq,
+          .heads = heads.heads,
+          .head_dim = heads.head_dim,
+          .largest_operand = std::max({rows * padded(wide), logits.rows * logits.cols,
+                                       std::max(config.d_model, config.mlp_width()) * padded(wide),
+                                       config.padded_vocab() * padded(config.d_model)}),
+          .widest = wide};
+}
+
 MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64_t seq,
                        const Ops<float>* ops) {
   const std::int64_t parameters = ParameterLayout(config).stored() * kFloat;
   MemoryPlan plan;
   plan.weights = plan.gradients = parameters;
   plan.optimizer = 2 * parameters;
-  Arena measure;
+  Arena measure(ops != nullptr ? *ops->device : host_device());
   const Workspace<float> work =
       arrange_workspace<float>(measure, config, batch, seq, Use::kTraining);
   plan.activations = static_cast<std::int64_t>(work.block_bytes);
   plan.buffers = static_cast<std::int64_t>(measure.used() - work.block_bytes);
   plan.scratch = ops != nullptr && ops->scratch_bytes != nullptr
-                     ? ops->scratch_bytes(scratch_sizes(config, work, batch, seq))
+                     ? ops->scratch_bytes(scratch_sizes(config, batch, seq, *ops->device))
                      : kernel_scratch(config, batch, seq);
   return plan;
 }
@@ -134,6 +139,26 @@ void require_memory(const ModelConfig& config, std::int64_t batch, std::int64_t 
       static_cast<double>(plan.activations) / mega,
       static_cast<double>(plan.buffers + plan.scratch) / mega,
       static_cast<double>(available) / mega, advice);
+}
+
+std::int64_t memory_beside_training(const RunConfig& config, const Ops<float>& ops) {
+  if (ops.device->is_host) return 0;
+  const ModelConfig& model = config.model;
+  const auto workspace = [&](std::int64_t batch, std::int64_t seq, Use use) {
+    Arena measure(*ops.device);
+    arrange_workspace<float>(measure, model, batch, std::min(seq, model.context), use);
+    return static_cast<std::int64_t>(measure.used());
+  };
+  std::int64_t bytes = 0;
+  if (config.train.probe_every > 0) {  // LiveProbe: four sequences at a time
+    bytes += ParameterLayout(model).stored() * kFloat + workspace(4, 256, Use::kTraining);
+  }
+  if (config.train.sample_every > 0) {
+    const HeadLayout heads = widest_layout(model);
+    bytes += workspace(1, 256, Use::kInference) +
+             2 * kFloat * model.n_layers * model.context * heads.kv_width();
+  }
+  return bytes;
 }
 
 }  // namespace headloom

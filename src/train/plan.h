@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "model/config.h"
 #include "ops/backend.h"
+#include "train/config.h"
 
 namespace headloom {
 
@@ -33,6 +33,10 @@ struct ModelFlops {
   double training() const { return 3 * (dense + logits) + 3.5 * attention; }
 };
 
+/// For Ops::scratch_bytes and Ops::reserve.
+ScratchSizes scratch_sizes(const ModelConfig& config, std::int64_t batch, std::int64_t seq,
+                           const Device& device);
+
 /// `ops` is the table that the run will use; null: the CPU's.
 MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64_t seq,
                        const Ops<float>* ops = nullptr);
@@ -46,6 +50,10 @@ std::string head_dim_advice(const ModelConfig& config);
 /// Memory that this process could still get, in bytes: what the kernel calls available, or less
 /// where a control group sets a limit. 0 when the system does not tell.
 std::int64_t available_memory();
+
+/// Bytes of a device that a run takes beside its training: the watch on the heads, with weights of
+/// its own, and the decoder of samples. 0 on the CPU, where both are small beside the rest.
+std::int64_t memory_beside_training(const RunConfig& config, const Ops<float>& ops);
 
 /// Refuses a run that cannot fit. Errors: kUsage with the bytes wanted and available, by category,
 /// and the largest batch that fits, or that none does.

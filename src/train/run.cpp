@@ -329,7 +329,10 @@ int train_run(const TrainRequest& request, double* validation_loss) {
   const FileLock lock(request.run / kRunMarker, "another training is going on in this folder");
   PreparedRun prepared = request.resume ? prepare_resume(request) : prepare_new(request, progress);
   require_memory(prepared.config.model, prepared.config.train.batch,
-                 ops.device->is_host ? available_memory() : ops.device->available(), &ops);
+                 ops.device->is_host
+                     ? available_memory()
+                     : ops.device->available() - memory_beside_training(prepared.config, ops),
+                 &ops);
   check_sample_prompt(prepared);
   const RunConfig config = prepared.config;
   Session session(request, std::move(prepared), ops, progress);

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/rng.h"
+#include "train/plan.h"
 
 namespace headloom {
 namespace {
@@ -43,6 +44,9 @@ Trainer::Trainer(const RunConfig& config, const TokenCache& tokens, const Corpus
                            config.train.eval_windows)),
       inputs_(static_cast<std::size_t>(config.train.batch * config.model.context)),
       targets_(inputs_.size()) {
+  if (ops.reserve != nullptr) {
+    ops.reserve(scratch_sizes(config.model, config.train.batch, config.model.context, *ops.device));
+  }
   parameters_.write([&](float* numbers) {
     initialise(parameter_layout_, config.model,
                mix_seed(static_cast<std::uint64_t>(config.train.seed), kWeights), numbers);
