@@ -1,10 +1,8 @@
 // Attention with one thread block per head, fp32. Forward: for each query the threads share the
 // keys, then the channels; the scores of one query live in shared memory, so T is limited to what
 // fits. Backward: a block owns one key head, so that nothing else adds to its dk and dv. This is
-// the kernel of the seed; attend_cuda.cu is the one that is fast.
-//
-// The same forward with a block to 16 queries is what a model runs in fp32 (attend_rows_cuda.cu has
-// the backward that goes with it).
+// the kernel of the seed; attend_cuda.cu is the one that is fast, attend_rows_cuda.cu what a model
+// runs in fp32.
 //
 // grid (B * NH), backward (B * KVH); block 128; dynamic shared memory one row of T floats, backward
 // two.
@@ -20,7 +18,7 @@ constexpr int kThreads = kBlockThreads;
 
 struct SimpleForward {
   AttendForward<float> args;
-  int head_dim, queries_of_a_block;
+  int head_dim;
 };
 struct SimpleBackward {
   AttendBackward<float> args;
@@ -47,8 +45,7 @@ void simple_forward(SimpleForward p) {
   const Shared<float> score = DynamicShared().take<float>((d.seq + 3) / 4 * 4);
   SIMT_STATIC_SHARED(float, partial, kBlockWarps);
 
-  const int first = block_y() * p.queries_of_a_block;
-  for (int t = first; t < first + p.queries_of_a_block && t < queries; ++t) {
+  for (int t = 0; t < queries; ++t) {
     const int keys = d.seq - queries + t + 1;
     float top = -INFINITY;
     for (int s = thread_x(); s < keys; s += kThreads) {
@@ -130,31 +127,13 @@ void simple_backward(SimpleBackward p) {
 
 }  // namespace
 
-namespace {
-
-/// With a block to so many queries of a (batch, head).
-void forward_in_blocks(const char* name, const AttendForward<float>& args, int head_dim,
-                       int queries_of_a_block) {
-  const AttendSizes& d = args.sizes;
-  if (d.batch == 0 || d.seq == 0) return;
-  const int queries = d.queries >= 0 ? d.queries : d.seq;
-  const LaunchShape shape{
-      .grid = {static_cast<unsigned>(d.batch * d.heads),
-               static_cast<unsigned>((queries + queries_of_a_block - 1) / queries_of_a_block)},
-      .block = {kThreads},
-      .dynamic_shared = (static_cast<std::size_t>(d.seq) + 3) / 4 * 16};
-  launch(name, simple_forward, shape, SimpleForward{args, head_dim, queries_of_a_block});
-}
-
-}  // namespace
-
 void attend_simple_forward(const AttendForward<float>& args, int head_dim) {
-  const AttendSizes& d = args.sizes;
-  forward_in_blocks("attend_simple_forward", args, head_dim, d.queries > 0 ? d.queries : d.seq);
-}
-
-void attend_rows_forward(const AttendForward<float>& args, int head_dim) {
-  forward_in_blocks("attend_rows_forward", args, head_dim, 16);
+  if (args.sizes.batch == 0 || args.sizes.seq == 0) return;
+  const LaunchShape shape{
+      .grid = {static_cast<unsigned>(args.sizes.batch * args.sizes.heads)},
+      .block = {kThreads},
+      .dynamic_shared = (static_cast<std::size_t>(args.sizes.seq) + 3) / 4 * 16};
+  launch("attend_simple_forward", simple_forward, shape, SimpleForward{args, head_dim});
 }
 
 void attend_simple_backward(const AttendBackward<float>& args, int head_dim) {

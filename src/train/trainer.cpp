@@ -77,12 +77,18 @@ double Trainer::gradient_norm() const {
 }
 
 void Trainer::update(double learning_rate, double scale) {
-  for (const ParameterInfo& info : parameter_layout_.tensors()) {
+  const std::vector<ParameterInfo>& tensors = parameter_layout_.tensors();
+  // Neighbours that decay alike are updated as one, with the padding between them, which is zero
+  // and stays it: a card then gets one launch where it would get a hundred.
+  for (std::size_t i = 0, next = 0; i < tensors.size(); i = next) {
+    while (next < tensors.size() && tensors[next].decays == tensors[i].decays) ++next;
+    const ParameterInfo& info = tensors[i];
+    const std::int64_t end = tensors[next - 1].offset + tensors[next - 1].stored;
     ops_.adamw({.parameter = parameters_.data() + info.offset,
                 .gradient = gradients_.data() + info.offset,
                 .m = moment1_.data() + info.offset,
                 .v = moment2_.data() + info.offset,
-                .count = info.stored,
+                .count = end - info.offset,
                 .learning_rate = learning_rate,
                 .beta1 = config_.train.beta1,
                 .beta2 = config_.train.beta2,
