@@ -101,74 +101,90 @@ struct NormRow {
 
 class CudaNorm : public testing::TestWithParam<NormKind> {};
 
+/// A norm's tensors, and its results by the definition.
+struct NormCase {
+  Shape shape;
+  std::vector<float> x, add, gain, bias, dy, residual;
+  Wanted y, dx, dgain, dbias;
+
+  NormCase(const Shape& s, bool centred)
+      : shape(s),
+        x(random_numbers<float>(s.rows * s.cols, 1)),
+        add(random_numbers<float>(s.rows * s.cols, 2)),
+        gain(random_numbers<float>(s.cols, 3)),
+        bias(random_numbers<float>(s.cols, 4)),
+        dy(random_numbers<float>(s.rows * s.cols, 5)),
+        residual(random_numbers<float>(s.rows * s.cols, 6)) {
+    for (const float g : gain) dgain.add(g, std::abs(g));
+    for (const float b : bias) dbias.add(b, std::abs(b));
+    for (std::int64_t r = 0; r < s.rows; ++r)
+      add_row(static_cast<std::size_t>(r * s.cols), centred);
+  }
+
+ private:
+  void add_row(std::size_t row, bool centred) {
+    const double cols = static_cast<double>(shape.cols);
+    std::vector<float> sum;
+    for (std::size_t c = 0; c < gain.size(); ++c) sum.push_back(x[row + c] + add[row + c]);
+    const NormRow n(sum.data(), shape.cols, centred, 1e-5);
+    double g_sum = 0, gh_sum = 0, g_size = 0, gh_size = 0;
+    for (std::size_t c = 0; c < gain.size(); ++c) {
+      const double d = dy[row + c], g = d * gain[c];
+      y.add(n.h[c] * gain[c] + bias[c], n.h_size[c] * std::abs(gain[c]) + std::abs(bias[c]));
+      g_sum += g, g_size += std::abs(g);
+      gh_sum += g * n.h[c], gh_size += std::abs(g) * n.h_size[c];
+      dgain.value[c] += d * n.h[c], dgain.size[c] += std::abs(d) * n.h_size[c];
+      dbias.value[c] += d, dbias.size[c] += std::abs(d);
+    }
+    for (std::size_t c = 0; c < gain.size(); ++c) {
+      const double direct = residual[row + c], g = double{dy[row + c]} * gain[c];
+      const double mean = centred ? g_sum / cols : 0;
+      dx.add(
+          direct + n.rstd * (g - n.h[c] * gh_sum / cols - mean),
+          std::abs(direct) + n.rstd * (std::abs(g) + n.h_size[c] * gh_size / cols + g_size / cols));
+    }
+  }
+};
+
+std::vector<Compared> run_norm(const Ops<float>& ops, NormKind kind, const NormCase& n) {
+  const Device& device = *ops.device;
+  const Shape& s = n.shape;
+  const DeviceArray x(device, n.x), add(device, n.add), sums(device, s.rows * s.cols),
+      y(device, s.rows * s.cols), gain(device, n.gain), bias(device, n.bias), dy(device, n.dy),
+      stream(device, n.residual), mean(device, s.rows), rstd(device, s.rows), dgain(device, n.gain),
+      dbias(device, n.bias);
+  ops.norm_forward({.kind = kind,
+                    .x = matrix(x, s),
+                    .add = matrix(add, s),
+                    .sum = matrix(sums, s),
+                    .gain = gain.data(),
+                    .bias = bias.data(),
+                    .y = matrix(y, s),
+                    .mean = mean.data(),
+                    .rstd = rstd.data()});
+  ops.norm_backward({.kind = kind,
+                     .x = matrix(sums, s),
+                     .gain = gain.data(),
+                     .mean = mean.data(),
+                     .rstd = rstd.data(),
+                     .dy = matrix(dy, s),
+                     .dresidual = matrix(stream, s),
+                     .dx = matrix(stream, s),
+                     .dgain = dgain.data(),
+                     .dbias = dbias.data()});
+  return {{"y", y.read(), n.y},
+          {"dx", stream.read(), n.dx},
+          {"dgain", dgain.read(), n.dgain},
+          {"dbias", dbias.read(), n.dbias}};
+}
+
 TEST_P(CudaNorm, EqualsTheDefinition) {
   const bool centred = GetParam() == NormKind::kLayerNorm;
   for (const Shape& s : kShapes) {
     if (s.cols == 1 && centred) continue;  // nothing but rounding is left of one column
-    const std::int64_t count = s.rows * s.cols;
-    const std::vector<float> x = random_numbers<float>(count, 1),
-                             add = random_numbers<float>(count, 2),
-                             gain = random_numbers<float>(s.cols, 3),
-                             bias = random_numbers<float>(s.cols, 4),
-                             dy = random_numbers<float>(count, 5),
-                             residual = random_numbers<float>(count, 6);
-    std::vector<float> sum(x);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += add[i];
-    Wanted y, dx, dgain, dbias;
-    dgain.value.assign(gain.begin(), gain.end()), dbias.value.assign(bias.begin(), bias.end());
-    for (const float g : gain) dgain.size.push_back(std::abs(g));
-    for (const float b : bias) dbias.size.push_back(std::abs(b));
-    for (std::int64_t r = 0; r < s.rows; ++r) {
-      const auto row = static_cast<std::size_t>(r * s.cols);
-      const NormRow n(&sum[row], s.cols, centred, 1e-5);
-      double g_sum = 0, gh_sum = 0, g_size = 0, gh_size = 0;
-      for (std::size_t c = 0; c < gain.size(); ++c) {
-        const double g = double{dy[row + c]} * gain[c];
-        y.add(n.h[c] * gain[c] + bias[c], n.h_size[c] * std::abs(gain[c]) + std::abs(bias[c]));
-        g_sum += g, g_size += std::abs(g);
-        gh_sum += g * n.h[c], gh_size += std::abs(g) * n.h_size[c];
-        dgain.value[c] += dy[row + c] * n.h[c],
-            dgain.size[c] += std::abs(dy[row + c]) * n.h_size[c];
-        dbias.value[c] += dy[row + c], dbias.size[c] += std::abs(dy[row + c]);
-      }
-      const double cols = static_cast<double>(s.cols);
-      for (std::size_t c = 0; c < gain.size(); ++c) {
-        const double g = double{dy[row + c]} * gain[c];
-        dx.add(residual[row + c] +
-                   n.rstd * (g - n.h[c] * gh_sum / cols - (centred ? g_sum / cols : 0)),
-               std::abs(residual[row + c]) +
-                   n.rstd * (std::abs(g) + n.h_size[c] * gh_size / cols + g_size / cols));
-      }
-    }
-    in_every_order([&](const Ops<float>& ops, const Device& device) -> std::vector<Compared> {
-      const DeviceArray dx_in(device, x), add_in(device, add), sums(device, count),
-          out(device, count), gains(device, gain), biases(device, bias), dys(device, dy),
-          stream(device, residual), mean(device, s.rows), rstd(device, s.rows),
-          dgains(device, gain), dbiases(device, bias);
-      ops.norm_forward({.kind = GetParam(),
-                        .x = matrix(dx_in, s),
-                        .add = matrix(add_in, s),
-                        .sum = matrix(sums, s),
-                        .gain = gains.data(),
-                        .bias = biases.data(),
-                        .y = matrix(out, s),
-                        .mean = mean.data(),
-                        .rstd = rstd.data()});
-      ops.norm_backward({.kind = GetParam(),
-                         .x = matrix(sums, s),
-                         .gain = gains.data(),
-                         .mean = mean.data(),
-                         .rstd = rstd.data(),
-                         .dy = matrix(dys, s),
-                         .dresidual = matrix(stream, s),
-                         .dx = matrix(stream, s),
-                         .dgain = dgains.data(),
-                         .dbias = dbiases.data()});
-      return {{"y", out.read(), y},
-              {"dx", stream.read(), dx},
-              {"dgain", dgains.read(), dgain},
-              {"dbias", dbiases.read(), dbias}};
-    });
+    const NormCase n(s, centred);
+    in_every_order(
+        [&](const Ops<float>& ops, const Device&) { return run_norm(ops, GetParam(), n); });
   }
 }
 
