@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "ops/emulated.h"
+#include "cuda/emulated.h"
 #include "selftest/device_array.h"
 #include "selftest/numbers.h"
 #include "simt/simt.h"

@@ -1,7 +1,7 @@
 #include "cuda/backend.h"
 
-#include "cuda/device.h"
-#include "ops/cuda_platform.h"
+#include "cuda/card.h"
+#include "cuda/platform.h"
 
 namespace headloom {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "cuda/device.h"
+#include "cuda/card.h"
 
 namespace headloom::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // What every launch of a kernel needs of the card (simt_device.h).
 #include <map>
 
-#include "cuda/device.h"
+#include "cuda/card.h"
 
 #include "base/error.h"
 #include "simt/simt.h"

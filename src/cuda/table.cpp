@@ -2,9 +2,9 @@
 #include <cmath>
 #include <string>
 
+#include "cuda/platform.h"
 #include "ops/attend_cuda.h"
 #include "ops/cuda_kernels.h"
-#include "ops/cuda_platform.h"
 
 namespace headloom {
 namespace {

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/platform.h"
 #include "ops/attend_cuda.h"
 #include "ops/cuda_kernels.h"
-#include "ops/cuda_platform.h"
 #include "tensor/arena.h"
 
 namespace headloom::cuda {

@@ -1,6 +1,6 @@
 // Multiplications of the CUDA table: operands rounded when that is asked for, then the platform's.
+#include "cuda/platform.h"
 #include "ops/cuda_kernels.h"
-#include "ops/cuda_platform.h"
 
 namespace headloom::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "cuda/device.h"
+#include "cuda/card.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // A card that does not exist: memory that the CPU may not touch, a queue, recordings.
-#include "ops/emulated.h"
+#include "cuda/emulated.h"
 
 #include <sys/mman.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 #include <map>
 
-#include "ops/cuda_platform.h"
+#include "cuda/platform.h"
 #include "simt/global_memory.h"
 
 namespace headloom {

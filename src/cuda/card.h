@@ -2,7 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "ops/cuda_platform.h"
+#include "cuda/platform.h"
 #include "tensor/device.h"
 
 /// A card, as the tables of ops and devices want one.
