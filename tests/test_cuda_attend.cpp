@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "ops/attend_cuda.h"
 #include "selftest/numbers.h"
 #include "simt/global_memory.h"
+#include "support/orders.h"
 
 namespace headloom::cuda {
 namespace {
@@ -243,11 +243,7 @@ class CudaAttend : public testing::TestWithParam<int> {
   void TearDown() override { simt::emu_options() = simt::EmuOptions(); }
 };
 
-/// Orders of the lanes; scripts/plant wants fewer.
-const std::uint64_t kOrders = [] {
-  const char* given = std::getenv("HEADLOOM_ORDERS");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : 20;
-}();
+const std::uint64_t kOrders = test::lane_orders();
 
 /// fp32 kernels, which take any head_dim, in every order: right, and the same bits.
 template <class Forward, class Backward>

@@ -141,9 +141,9 @@ TEST(EmulatedDevice, WatchesTheBoundsOfEveryTensor) {
 TEST(EmulatedDevice, SaysWhatDoesNotFitAndWhatWould) {
   ModelConfig config = test::tiny_gpt2();
   const Ops<float>& ops = emulated_ops();
-  const std::int64_t one = plan_memory(config, 1, config.context, &ops).total();
+  const std::int64_t one = plan_memory(config, 1, config.context, ops).total();
   try {
-    require_memory(config, 64, one + 1000, &ops);
+    require_memory(config, 64, one + 1000, ops);
     FAIL() << "64 sequences fit where one does";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("batch 1 fits"), std::string::npos) << error.what();
@@ -159,7 +159,7 @@ int plan_and_take() {
   config.d_model = 64;
   config.vocab_size = 2000;
   const Ops<float>& ops = emulated_ops(Precision::kBf16);
-  const std::int64_t planned = plan_memory(config, 2, config.context, &ops).total();
+  const std::int64_t planned = plan_memory(config, 2, config.context, ops).total();
   const test::Tokens tokens(2, config.context, config.vocab_size);
   ops.reserve(scratch_sizes(config, 2, config.context, *ops.device));
   TestModel<float> model(config, ops, 2, config.context);

@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "cuda/emulated.h"
 #include "selftest/device_array.h"
 #include "selftest/numbers.h"
 #include "simt/simt.h"
+#include "support/orders.h"
 
 namespace headloom {
 namespace {
@@ -23,10 +23,7 @@ constexpr double kUlp = 0x1p-23;
 /// What sums of some hundred terms, and the device's exp, log, tanh, may be off by.
 constexpr double kBar = 20;
 
-const std::uint64_t kOrders = [] {
-  const char* given = std::getenv("HEADLOOM_ORDERS");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : 20;
-}();
+const std::uint64_t kOrders = test::lane_orders();
 
 /// A result by the definition, and what went into each of its numbers.
 struct Wanted {

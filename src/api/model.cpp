@@ -1,10 +1,19 @@
 #include "headloom/model.h"
 
-#include "api/devices.h"
+#include "cuda/backend.h"
 #include "train/generate.h"
 #include "train/loaded_model.h"
 
 namespace headloom {
+
+namespace {
+
+const Ops<float>& ops_named(const std::string& device, const std::string& precision) {
+  add_cuda_backend();
+  return open_device({device, precision});
+}
+
+}  // namespace
 
 struct Model::State {
   State(const std::filesystem::path& folder, std::int64_t step, const Ops<float>& ops)
@@ -19,7 +28,7 @@ struct Model::State {
 
 Model::Model(const std::string& run, std::int64_t step, const std::string& device,
              const std::string& precision)
-    : state_(std::make_unique<State>(run, step, open_device_named(device, precision))) {}
+    : state_(std::make_unique<State>(run, step, ops_named(device, precision))) {}
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 Model& Model::operator=(Model&&) noexcept = default;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "api/devices.h"
 #include "api/train_request.h"
+#include "cuda/backend.h"
 #include "heads/live_probe.h"
 #include "train/run.h"
 
@@ -39,9 +39,7 @@ TrainRequest request_of(const TrainOptions& options) {
   if (options.quiet) request.verbosity = Verbosity::kQuiet;
   request.watch = watch_heads;
   request.backend = {options.device, options.precision};
-#if defined(HEADLOOM_CUDA)
   add_cuda_backend();
-#endif
   return request;
 }
 

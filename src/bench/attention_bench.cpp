@@ -6,7 +6,6 @@
 #include "attention/split.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "base/threads.h"
 #include "bench/materialised.h"
 #include "bench/profile.h"
 #include "tensor/arena.h"
@@ -19,17 +18,6 @@ void fill_random(const Ops<float>& ops, Matrix<float> m, std::uint64_t seed) {
   std::vector<float> numbers(static_cast<std::size_t>(m.rows * m.cols));
   for (float& x : numbers) x = static_cast<float>(rng.normal());
   ops.device->upload(m.data, numbers.data(), numbers.size() * sizeof(float));
-}
-
-/// Copies between two layouts of the same heads; on the CPU in parallel over sequences and heads.
-void copy_heads(const Ops<float>& ops, const Heads<const float>& from, const Heads<float>& to) {
-  if (!ops.device->is_host) return ops.copy_heads({from, to});
-  parallel_tasks(from.batch * from.heads, [&](std::int64_t task) {
-    const std::int64_t b = task / from.heads, h = task % from.heads;
-    for (std::int64_t t = 0; t < from.seq; ++t) {
-      std::copy_n(from.at(b, t, h), from.head_dim, to.at(b, t, h));
-    }
-  });
 }
 
 /// Memory of one attention, forward and backward, in fused rows and with the heads apart.
@@ -90,18 +78,18 @@ class Problem {
   void forward_copied() {
     copy_inputs();
     ops_.attend_forward({apart_[kQ], apart_[kK], apart_[kV], apart_[kOut], lse_});
-    copy_heads(ops_, apart_[kOut], out());
+    ops_.copy_heads({apart_[kOut], out()});
   }
   void backward_copied() {
     copy_inputs();
-    copy_heads(ops_, out(), apart_[kOut]);
-    copy_heads(ops_, heads_of(dout_), apart_[kDout]);
+    ops_.copy_heads({out(), apart_[kOut]});
+    ops_.copy_heads({heads_of(dout_), apart_[kDout]});
     ops_.attend_backward({apart_[kQ], apart_[kK], apart_[kV], apart_[kOut], apart_[kDout], lse_,
                           apart_[kDq], apart_[kDk], apart_[kDv]});
     const SplitHeads<float> ds = split_heads(dqkv_, shape_.batch, shape_.heads);
-    copy_heads(ops_, apart_[kDq], ds.q);
-    copy_heads(ops_, apart_[kDk], ds.k);
-    copy_heads(ops_, apart_[kDv], ds.v);
+    ops_.copy_heads({apart_[kDq], ds.q});
+    ops_.copy_heads({apart_[kDk], ds.k});
+    ops_.copy_heads({apart_[kDv], ds.v});
   }
   void forward_materialised() {
     const SplitHeads<float> s = split();
@@ -123,9 +111,9 @@ class Problem {
   Heads<float> out() const { return heads_of(out_); }
   void copy_inputs() {
     const SplitHeads<float> s = split();
-    copy_heads(ops_, s.q, apart_[kQ]);
-    copy_heads(ops_, s.k, apart_[kK]);
-    copy_heads(ops_, s.v, apart_[kV]);
+    ops_.copy_heads({s.q, apart_[kQ]});
+    ops_.copy_heads({s.k, apart_[kK]});
+    ops_.copy_heads({s.v, apart_[kV]});
   }
 
   const Ops<float>& ops_;

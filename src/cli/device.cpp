@@ -1,7 +1,5 @@
 #include "cli/device.h"
 
-#include <cstdio>
-
 #include "base/error.h"
 #include "base/threads.h"
 
@@ -16,13 +14,6 @@ void add_device_options(CLI::App& command, BackendChoice& choice) {
       .add_option("--precision", choice.precision,
                   "of multiplications on a card: fp32, tf32 or bf16 operands (default fp32)")
       ->group("Device");
-}
-
-const Ops<float>& open_device(const BackendChoice& choice) {
-  std::string note;
-  const Ops<float>& ops = open_backend(choice, &note);
-  if (!note.empty()) std::fprintf(stderr, "headloom: %s\n", note.c_str());
-  return ops;
 }
 
 std::string device_words(const Ops<float>& ops) {

@@ -5,9 +5,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/help.h"
-#if defined(HEADLOOM_CUDA)
 #include "cuda/backend.h"
-#endif
 
 namespace {
 
@@ -52,9 +50,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-#if defined(HEADLOOM_CUDA)
   headloom::add_cuda_backend();
-#endif
   try {
     return run(argc, argv);
   } catch (const headloom::Error& error) {

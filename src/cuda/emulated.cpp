@@ -9,11 +9,12 @@
 
 #include "cuda/platform.h"
 #include "simt/global_memory.h"
+#include "simt/queue.h"
 
 namespace headloom {
 namespace {
 
-using Recording = std::vector<std::function<void()>>;
+using simt::emu::Recording;
 
 constexpr std::size_t kPage = 4096;
 /// Addresses of the device, of which only what is allocated takes memory.
@@ -70,7 +71,7 @@ std::size_t whole_pages(std::size_t bytes) {
 }
 
 void* allocate(std::size_t bytes) {
-  if (simt::emu::recording() != nullptr) fail("emulated: an allocation while work is recorded");
+  if (simt::emu::is_recording()) fail("emulated: an allocation while work is recorded");
   const std::size_t size = whole_pages(bytes);
   if (memory_limit > 0 && report.allocated + static_cast<std::int64_t>(size) > memory_limit) {
     fail("emulated: cannot allocate {} bytes, {} of {} are in use", size, report.allocated,
@@ -93,7 +94,7 @@ void release(void* data, std::size_t bytes) {
 }
 
 void copy(void* to, const void* from, std::size_t bytes) {
-  if (simt::emu::recording() != nullptr) fail("emulated: a copy while work is recorded");
+  if (simt::emu::is_recording()) fail("emulated: a copy while work is recorded");
   const Access access;
   std::memcpy(to, from, bytes);
 }
@@ -124,7 +125,6 @@ std::shared_ptr<void> record(const std::function<void()>& body) {
     throw;
   }
   simt::emu::set_recording(nullptr);
-  ++report.recordings;
   return recording;
 }
 

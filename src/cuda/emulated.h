@@ -14,7 +14,7 @@ const Ops<float>& emulated_ops(Precision precision = Precision::kFp32);
 struct EmulatedDeviceReport {
   std::int64_t allocated = 0;  ///< bytes, guards included
   std::int64_t requested = 0;  ///< bytes that arenas have asked for and hold
-  std::int64_t recordings = 0, replays = 0;
+  std::int64_t replays = 0;
 };
 EmulatedDeviceReport emulated_device_report();
 /// What `available` tells, and allocations are refused beyond; 0: no limit. Units: bytes.

@@ -46,12 +46,9 @@ std::span<const float> Decoder::feed(std::span<const std::int32_t> ids) {
     hidden = model_.hidden_states(ids.data() + begin, 1, size, length(), caches_);
   }
   model_.logits(hidden.row_range(hidden.rows - 1, 1), logits_);
-  const auto vocab = static_cast<std::size_t>(model_.config().vocab_size);
-  const Device& device = *model_.ops().device;
-  if (device.is_host) return {logits_.data, vocab};
-  host_logits_.resize(vocab);
-  device.download(host_logits_.data(), logits_.data, vocab * sizeof(float));
-  return host_logits_;
+  const std::int64_t vocab = model_.config().vocab_size;
+  host_logits_.emplace(*model_.ops().device, logits_.data, vocab);
+  return {host_logits_->data(), static_cast<std::size_t>(vocab)};
 }
 
 }  // namespace headloom

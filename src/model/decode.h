@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "model/gpt.h"
@@ -28,7 +29,7 @@ class Decoder {
   Gpt<float> model_;
   std::vector<KvCache<float>> caches_;
   Matrix<float> logits_;
-  std::vector<float> host_logits_;  ///< where the CPU cannot read the device's
+  std::optional<HostNumbers<float>> host_logits_;
   std::int64_t prompt_chunk_;
   Arena arena_;
 };

@@ -168,14 +168,9 @@ Sum<T> Gpt<T>::loss(const TokenBatch& batch) {
 
 template <class T>
 Sum<T> Gpt<T>::total_loss(std::int64_t rows) {
-  const T* losses = work_.losses;
-  if (!ops_.device->is_host) {
-    host_losses_.resize(static_cast<std::size_t>(rows));
-    ops_.device->download(host_losses_.data(), losses, host_losses_.size() * sizeof(T));
-    losses = host_losses_.data();
-  }
+  const HostNumbers<T> losses(*ops_.device, work_.losses, rows);
   Sum<T> total = 0;
-  for (std::int64_t r = 0; r < rows; ++r) total += Sum<T>(losses[r]);
+  for (std::int64_t r = 0; r < rows; ++r) total += Sum<T>(losses.data()[r]);
   return total;
 }
 

@@ -90,8 +90,7 @@ class Gpt {
   std::int64_t max_seq_;
   Use use_;
   const HeadTap<T>* taps_ = nullptr;
-  RepeatedWork step_;           ///< forward and backward of a batch of one shape
-  std::vector<T> host_losses_;  ///< where the CPU cannot read the device's
+  RepeatedWork step_;  ///< forward and backward of a batch of one shape
   Workspace<T> work_;
   Arena arena_;
 };

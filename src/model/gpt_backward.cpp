@@ -1,8 +1,6 @@
 #include <bit>
 #include <complex>
 
-#include "base/files.h"
-
 #include "model/gpt.h"
 
 /// The way back through gpt.cpp, from the logits to the token table.
@@ -125,9 +123,10 @@ Sum<T> Gpt<T>::accumulate_gradients(const TokenBatch& batch, double gradient_sca
   if (taps_ != nullptr || ops_.device->record == nullptr) {
     work();  // Taps look and change on the CPU, which a recording would not.
   } else {
-    const std::int64_t key[] = {batch.batch, batch.seq, std::bit_cast<std::int64_t>(gradient_scale),
-                                reinterpret_cast<std::int64_t>(gradients)};
-    step_.run(*ops_.device, hash_bytes({reinterpret_cast<const char*>(key), sizeof(key)}), work);
+    step_.run(*ops_.device,
+              {batch.batch, batch.seq, std::bit_cast<std::int64_t>(gradient_scale),
+               reinterpret_cast<std::int64_t>(gradients)},
+              work);
   }
   return total_loss(batch.rows());
 }

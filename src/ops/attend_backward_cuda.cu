@@ -53,14 +53,10 @@ void backward_dq(AttendBackward<bf16> p) {
   DynamicShared memory;
   const Shared<bf16> q_tile = memory.take<bf16>(tile::kElements<HS>);
   const Shared<bf16> do_tile = memory.take<bf16>(tile::kElements<HS>);
-  const Shared<bf16> k_tiles = memory.take<bf16>(2 * tile::kElements<HS>);
-  const Shared<bf16> v_tiles = memory.take<bf16>(2 * tile::kElements<HS>);
+  const tile::Pairs<HS> keys(memory);
   const auto fetch_keys = [&](int block) {
-    const int at = (block & 1) * tile::kElements<HS>;
-    tile::fetch<HS>(k_tiles.subspan(at, tile::kElements<HS>), rows_of(p.k, b, kv), p.k.seq,
-                    block * kRows, d.seq);
-    tile::fetch<HS>(v_tiles.subspan(at, tile::kElements<HS>), rows_of(p.v, b, kv), p.v.seq,
-                    block * kRows, d.seq);
+    keys.fetch(block, rows_of(p.k, b, kv), p.k.seq, rows_of(p.v, b, kv), p.v.seq, block * kRows,
+               d.seq);
   };
   tile::fetch<HS>(q_tile, rows_of(p.q, b, h), p.q.seq, first_query, d.seq);
   tile::fetch<HS>(do_tile, rows_of(p.dout, b, h), p.dout.seq, first_query, d.seq);
@@ -92,11 +88,10 @@ void backward_dq(AttendBackward<bf16> p) {
       q.load();
       dout.load();
     }
-    const int at = (block & 1) * tile::kElements<HS>;
-    const Shared<bf16> k_tile = k_tiles.subspan(at, tile::kElements<HS>);
+    const Shared<bf16> k_tile = keys.left(block);
     float s[kGroups][4], dp[kGroups][4];
     q.scores(s, k_tile);
-    dout.scores(dp, v_tiles.subspan(at, tile::kElements<HS>));
+    dout.scores(dp, keys.right(block));
     SIMT_UNROLL
     for (int n = 0; n < kGroups; ++n) {
       SIMT_UNROLL
@@ -132,8 +127,7 @@ void backward_dkv(AttendBackward<bf16> p) {
   DynamicShared memory;
   const Shared<bf16> k_tile = memory.take<bf16>(tile::kElements<HS>);
   const Shared<bf16> v_tile = memory.take<bf16>(tile::kElements<HS>);
-  const Shared<bf16> q_tiles = memory.take<bf16>(2 * tile::kElements<HS>);
-  const Shared<bf16> do_tiles = memory.take<bf16>(2 * tile::kElements<HS>);
+  const tile::Pairs<HS> queries(memory);
   const Shared<float> lse = memory.take<float>(2 * kRows);
   const Shared<float> delta = memory.take<float>(2 * kRows);
 
@@ -142,11 +136,8 @@ void backward_dkv(AttendBackward<bf16> p) {
     const int h = first_head + step / per_head;
     const std::int64_t stats = statistics_of(d, b, h);
     const int first = (key_block + step % per_head) * kRows;
-    const int at = (step & 1) * tile::kElements<HS>;
-    tile::fetch<HS>(q_tiles.subspan(at, tile::kElements<HS>), rows_of(p.q, b, h), p.q.seq, first,
-                    d.seq);
-    tile::fetch<HS>(do_tiles.subspan(at, tile::kElements<HS>), rows_of(p.dout, b, h), p.dout.seq,
-                    first, d.seq);
+    queries.fetch(step, rows_of(p.q, b, h), p.q.seq, rows_of(p.dout, b, h), p.dout.seq, first,
+                  d.seq);
     const int n = thread_x() % kRows, query = first + n;
     const int slot = (step & 1) * kRows + n;
     if (thread_x() < kRows) {
@@ -178,9 +169,8 @@ void backward_dkv(AttendBackward<bf16> p) {
     }
     const bool diagonal = step % per_head == 0;
     const float gate = gate_of(p.gate, first_head + step / per_head);
-    const int at = (step & 1) * tile::kElements<HS>, slots = (step & 1) * kRows;
-    const Shared<bf16> q_tile = q_tiles.subspan(at, tile::kElements<HS>);
-    const Shared<bf16> do_tile = do_tiles.subspan(at, tile::kElements<HS>);
+    const int slots = (step & 1) * kRows;
+    const Shared<bf16> q_tile = queries.left(step), do_tile = queries.right(step);
     float s[kGroups][4], ds[kGroups][4];
     k.scores(s, q_tile);
     if constexpr (kKeys) v.scores(ds, do_tile);

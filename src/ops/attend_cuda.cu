@@ -28,14 +28,10 @@ void tile_forward(AttendForward<bf16> p) {
 
   DynamicShared memory;
   const Shared<bf16> q_tile = memory.take<bf16>(tile::kElements<HS>);
-  const Shared<bf16> k_tiles = memory.take<bf16>(2 * tile::kElements<HS>);
-  const Shared<bf16> v_tiles = memory.take<bf16>(2 * tile::kElements<HS>);
+  const tile::Pairs<HS> keys(memory);
   const auto fetch_keys = [&](int block) {
-    const int at = (block & 1) * tile::kElements<HS>;
-    tile::fetch<HS>(k_tiles.subspan(at, tile::kElements<HS>), rows_of(p.k, b, kv), p.k.seq,
-                    block * kRows, d.seq);
-    tile::fetch<HS>(v_tiles.subspan(at, tile::kElements<HS>), rows_of(p.v, b, kv), p.v.seq,
-                    block * kRows, d.seq);
+    keys.fetch(block, rows_of(p.k, b, kv), p.k.seq, rows_of(p.v, b, kv), p.v.seq, block * kRows,
+               d.seq);
   };
 
   tile::fetch<HS>(q_tile, rows_of(p.q, b, h), p.q.seq, first_query, d.seq);
@@ -59,8 +55,7 @@ void tile_forward(AttendForward<bf16> p) {
     if (block == 0) tile::load_rows<HS>(q, q_tile, 16 * warp());
 
     float s[kGroups][4];
-    const int at = (block & 1) * tile::kElements<HS>;
-    tile::scores<HS>(s, q, k_tiles.subspan(at, tile::kElements<HS>));
+    tile::scores<HS>(s, q, keys.left(block));
     if (block == query_block) {  // the diagonal; also covers keys past the end
       SIMT_UNROLL
       for (int n = 0; n < kGroups; ++n) {
@@ -94,7 +89,7 @@ void tile_forward(AttendForward<bf16> p) {
         o[n][2 * half + 1] *= shrink;
       }
     }
-    tile::accumulate<HS>(o, s, v_tiles.subspan(at, tile::kElements<HS>));
+    tile::accumulate<HS>(o, s, keys.right(block));
   }
 
   const std::int64_t stats = statistics_of(d, b, h);

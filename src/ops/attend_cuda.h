@@ -57,6 +57,13 @@ struct AttendBackward {
   float* dgate = nullptr;
 };
 
+/// Arguments of kernels that take any head_dim.
+template <class Args>
+struct AnyHeadDim {
+  Args args;
+  int head_dim = 0;
+};
+
 /// The readable rung: one thread block per (batch, head), fp32, any head_dim. T is limited by the
 /// scores of one query that must fit into shared memory: 25,000 at 99 KB.
 void attend_simple_forward(const AttendForward<float>& args, int head_dim);

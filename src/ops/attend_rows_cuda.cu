@@ -17,14 +17,8 @@ constexpr int kRowsOfABlock = 16;
 constexpr int kLanesOfARow = 8;
 constexpr int kRowsOfAWarp = 32 / kLanesOfARow;
 
-struct RowsForward {
-  AttendForward<float> args;
-  int head_dim;
-};
-struct RowsBackward {
-  AttendBackward<float> args;
-  int head_dim;
-};
+using RowsForward = AnyHeadDim<AttendForward<float>>;
+using RowsBackward = AnyHeadDim<AttendBackward<float>>;
 
 /// The product of two rows, for all of the eight lanes that share them. All lanes of a warp call
 /// it.

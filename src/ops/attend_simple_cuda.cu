@@ -16,14 +16,8 @@ using namespace simt;
 
 constexpr int kThreads = kBlockThreads;
 
-struct SimpleForward {
-  AttendForward<float> args;
-  int head_dim;
-};
-struct SimpleBackward {
-  AttendBackward<float> args;
-  int head_dim;
-};
+using SimpleForward = AnyHeadDim<AttendForward<float>>;
+using SimpleBackward = AnyHeadDim<AttendBackward<float>>;
 
 SIMT_FN float dot(const float* a, const float* b, int n) {
   float sum = 0.0F;

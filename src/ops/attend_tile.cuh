@@ -47,6 +47,29 @@ SIMT_FN void fetch(Shared<bf16> to, const bf16* from, std::int64_t stride, int f
   }
 }
 
+/// Two tiles at a time (keys and values, or queries and dO), in two buffers each: one pair is
+/// multiplied while the next is on its way.
+template <int HS>
+struct Pairs {
+  Shared<bf16> left_tiles, right_tiles;
+
+  SIMT_FN explicit Pairs(DynamicShared& memory)
+      : left_tiles(memory.take<bf16>(2 * kElements<HS>)),
+        right_tiles(memory.take<bf16>(2 * kElements<HS>)) {}
+  SIMT_FN void fetch(int step, const bf16* left, std::int64_t left_stride, const bf16* right,
+                     std::int64_t right_stride, int first, int limit) const {
+    tile::fetch<HS>(this->left(step), left, left_stride, first, limit);
+    tile::fetch<HS>(this->right(step), right, right_stride, first, limit);
+  }
+  SIMT_FN Shared<bf16> left(int step) const {
+    return left_tiles.subspan(buffer(step), kElements<HS>);
+  }
+  SIMT_FN Shared<bf16> right(int step) const {
+    return right_tiles.subspan(buffer(step), kElements<HS>);
+  }
+  SIMT_FN static int buffer(int step) { return (step & 1) * kElements<HS>; }
+};
+
 template <int HS>
 SIMT_FN void load_rows(std::uint32_t (&a)[HS / 16][4], Shared<bf16> from, int first_row) {
   SIMT_UNROLL

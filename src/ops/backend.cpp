@@ -66,7 +66,7 @@ const Ops<float>& cpu_ops() {
       .column_sum = {column_sum_cpu},
       .sum_squares = {sum_squares_cpu},
       .zero = {zero_cpu},
-      .copy_heads = {copy_heads_ref<float>},
+      .copy_heads = {copy_heads_cpu},
   };
   return ops;
 }

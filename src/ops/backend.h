@@ -109,6 +109,9 @@ void add_backend(const std::string& name, const Ops<float>& (*open)(Precision));
 /// CPU, with the reason. Errors: kUsage when there is no such device, build or precision.
 const Ops<float>& open_backend(const BackendChoice& choice, std::string* note = nullptr);
 
+/// The same, with the sentence on stderr.
+const Ops<float>& open_device(const BackendChoice& choice);
+
 /// The instruction sets that this machine can run, best first: "avx512", "avx2", "portable", ...
 std::vector<std::string> available_isas();
 

@@ -64,4 +64,11 @@ const Ops<float>& open_backend(const BackendChoice& choice, std::string* note) {
   return found->second(precision_named(choice.precision));
 }
 
+const Ops<float>& open_device(const BackendChoice& choice) {
+  std::string note;
+  const Ops<float>& ops = open_backend(choice, &note);
+  if (!note.empty()) fmt::print(stderr, "headloom: {}\n", note);
+  return ops;
+}
+
 }  // namespace headloom

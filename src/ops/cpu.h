@@ -33,5 +33,6 @@ void adamw_cpu(const AdamW<float>& args);
 void column_sum_cpu(const ColumnSum<float>& args);
 void sum_squares_cpu(const SumSquares<float>& args);
 void zero_cpu(const Zero<float>& args);
+void copy_heads_cpu(const CopyHeads<float>& c);
 
 }  // namespace headloom

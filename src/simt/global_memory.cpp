@@ -145,36 +145,6 @@ void on_global(const void* address, std::size_t bytes, bool write) {
   }
 }
 
-namespace {
-
-std::vector<std::function<void()>>* current_recording = nullptr;
-void (*current_runner)(const std::function<void()>&) = nullptr;
-
-}  // namespace
-
-void submit(std::function<void()> work) {
-  if (current_recording != nullptr) {
-    // Replayed work goes through the queue again, so that its memory is opened for it.
-    current_recording->push_back([work = std::move(work)] { submit(work); });
-  } else if (current_runner != nullptr) {
-    current_runner(work);
-  } else {
-    work();
-  }
-}
-
-void set_recording(std::vector<std::function<void()>>* recording) {
-  current_recording = recording;
-}
-
-const std::vector<std::function<void()>>* recording() {
-  return current_recording;
-}
-
-void set_runner(void (*runner)(const std::function<void()>& work)) {
-  current_runner = runner;
-}
-
 }  // namespace headloom::simt::emu
 
 // The calls at every load and store. Only kernels are compiled with them, and no sanitizer's

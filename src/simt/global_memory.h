@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
-/// The global memory of the emulated device: a queue of work, and a watch on every access of a
-/// kernel to memory that was named to it.
+/// A watch on every access of a kernel to global memory that was named to it.
 ///
 /// Kernels use plain pointers for global memory, so that nvcc sees plain pointers. Under the
 /// emulation they are compiled with calls at every load and store, the ones that thread sanitizers
@@ -55,13 +53,6 @@ class WatchedArray {
 };
 /// False in builds whose kernels are compiled without the calls (sanitizers bring their own).
 bool watches_global_memory();
-
-/// Work put into the queue: done now, or kept where set_recording says.
-void submit(std::function<void()> work);
-void set_recording(std::vector<std::function<void()>>* recording);
-const std::vector<std::function<void()>>* recording();
-/// Who runs work that is done now, for a device whose memory must be opened first.
-void set_runner(void (*runner)(const std::function<void()>& work));
 
 /// A launch begins: accesses of its blocks are compared with each other from here on.
 void begin_launch();

@@ -53,7 +53,7 @@ const Device& host_device() {
   return device;
 }
 
-void RepeatedWork::run(const Device& device, std::uint64_t key, const std::function<void()>& work) {
+void RepeatedWork::run(const Device& device, const Key& key, const std::function<void()>& work) {
   if (key != key_ || !seen_) {
     recording_.reset();
     key_ = key;

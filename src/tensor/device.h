@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -52,10 +53,12 @@ const Device& host_device();
 /// that record.
 class RepeatedWork {
  public:
-  void run(const Device& device, std::uint64_t key, const std::function<void()>& work);
+  /// What decides the arguments of the work.
+  using Key = std::array<std::int64_t, 4>;
+  void run(const Device& device, const Key& key, const std::function<void()>& work);
 
  private:
-  std::uint64_t key_ = 0;
+  Key key_{};
   bool seen_ = false;
   bool failed_ = false;  ///< to record; then the work is always done as it is
   std::shared_ptr<void> recording_;

@@ -65,18 +65,18 @@ ScratchSizes scratch_sizes(const ModelConfig& config, std::int64_t batch, std::i
 }
 
 MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64_t seq,
-                       const Ops<float>* ops) {
+                       const Ops<float>& ops) {
   const std::int64_t parameters = ParameterLayout(config).stored() * kFloat;
   MemoryPlan plan;
   plan.weights = plan.gradients = parameters;
   plan.optimizer = 2 * parameters;
-  Arena measure(ops != nullptr ? *ops->device : host_device());
+  Arena measure(*ops.device);
   const Workspace<float> work =
       arrange_workspace<float>(measure, config, batch, seq, Use::kTraining);
   plan.activations = static_cast<std::int64_t>(work.block_bytes);
   plan.buffers = static_cast<std::int64_t>(measure.used() - work.block_bytes);
-  plan.scratch = ops != nullptr && ops->scratch_bytes != nullptr
-                     ? ops->scratch_bytes(scratch_sizes(config, batch, seq, *ops->device))
+  plan.scratch = ops.scratch_bytes != nullptr
+                     ? ops.scratch_bytes(scratch_sizes(config, batch, seq, *ops.device))
                      : kernel_scratch(config, batch, seq);
   return plan;
 }
@@ -121,7 +121,7 @@ std::int64_t available_memory() {
 }
 
 void require_memory(const ModelConfig& config, std::int64_t batch, std::int64_t available,
-                    const Ops<float>* ops) {
+                    const Ops<float>& ops) {
   const auto plan_of = [&](std::int64_t b) { return plan_memory(config, b, config.context, ops); };
   const MemoryPlan plan = plan_of(batch);
   if (available <= 0 || plan.total() <= available) return;

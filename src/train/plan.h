@@ -37,9 +37,9 @@ struct ModelFlops {
 ScratchSizes scratch_sizes(const ModelConfig& config, std::int64_t batch, std::int64_t seq,
                            const Device& device);
 
-/// `ops` is the table that the run will use; null: the CPU's.
+/// `ops` is the table that the run will use.
 MemoryPlan plan_memory(const ModelConfig& config, std::int64_t batch, std::int64_t seq,
-                       const Ops<float>* ops = nullptr);
+                       const Ops<float>& ops = cpu_ops());
 
 ModelFlops model_flops(const ModelConfig& config, std::int64_t seq);
 
@@ -58,6 +58,6 @@ std::int64_t memory_beside_training(const RunConfig& config, const Ops<float>& o
 /// Refuses a run that cannot fit. Errors: kUsage with the bytes wanted and available, by category,
 /// and the largest batch that fits, or that none does.
 void require_memory(const ModelConfig& config, std::int64_t batch, std::int64_t available,
-                    const Ops<float>* ops = nullptr);
+                    const Ops<float>& ops = cpu_ops());
 
 }  // namespace headloom

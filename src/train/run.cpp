@@ -187,7 +187,7 @@ void Session::print_summary() const {
       static_cast<double>(train().steps * train().batch * train().grad_accum) /
           static_cast<double>(trainer_.batches().windows()),
       train().learning_rate));
-  const MemoryPlan plan = plan_memory(model, train().batch, model.context, &trainer_.ops());
+  const MemoryPlan plan = plan_memory(model, train().batch, model.context, trainer_.ops());
   progress_.note(fmt::format("memory   {:.0f} MB, {:.1f} MFLOP a token",
                              static_cast<double>(plan.total()) / 1e6,
                              model_flops(model, model.context).training() / 1e6));
@@ -332,7 +332,7 @@ int train_run(const TrainRequest& request, double* validation_loss) {
                  ops.device->is_host
                      ? available_memory()
                      : ops.device->available() - memory_beside_training(prepared.config, ops),
-                 &ops);
+                 ops);
   check_sample_prompt(prepared);
   const RunConfig config = prepared.config;
   Session session(request, std::move(prepared), ops, progress);
